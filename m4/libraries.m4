@@ -15,6 +15,9 @@ AC_DEFUN([CADRE_LIBRARIES], [
   CADRE_NEED_PKG([OPENBLAS], [openblas], [libopenblas-dev])
   CADRE_NEED_PKG([JANSSON], [jansson], [libjansson-dev])
   CADRE_NEED_PKG([PCRE2], [libpcre2-8], [libpcre2-dev])
+  CADRE_NEED_PKG([ZLIB], [zlib], [zlib1g-dev])
+  CADRE_NEED_PKG([PNG], [libpng], [libpng-dev])
+  CADRE_NEED_PKG([JPEG], [libjpeg], [libjpeg62-turbo-dev])
   PKG_CHECK_MODULES([CHECK], [check], [cadre_have_check=yes],
     [cadre_have_check="no (apt-get install check)"])
   AM_CONDITIONAL([HAVE_CHECK], [test "x$cadre_have_check" = xyes])

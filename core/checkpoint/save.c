@@ -133,13 +133,13 @@ cadre_status cadre_save_each(struct cadre_rank *rank, struct cadre_plugin_state 
 /* ---- the files ---- */
 
 /* config.json next to the tensors makes the checkpoint a Hugging Face folder, which has
- * no GPT-2 with experts. */
+ * no GPT-2 with experts, and no ViT of this form. */
 static cadre_status write_model_config(const struct cadre_run_spec *run,
                                        const char *dir, struct cadre_error *err)
 {
     const struct cadre_model_config *m = &run->model;
     bool llama = m->arch == CADRE_ARCH_LLAMA;
-    if (m->experts > 0)
+    if (m->experts > 0 || m->image.patch > 0)
         return CADRE_OK;
     struct cadre_hf_config config = {
         .arch = llama ? CADRE_HF_LLAMA : CADRE_HF_GPT2,

@@ -9,13 +9,14 @@
 #include "core/config/options.h"
 
 /* Of keys that choose: in the order of their choices. */
-enum cadre_config_arch { CADRE_CONFIG_GPT2, CADRE_CONFIG_LLAMA };
+enum cadre_config_arch { CADRE_CONFIG_GPT2, CADRE_CONFIG_LLAMA, CADRE_CONFIG_VIT };
 enum cadre_config_rope {
     CADRE_CONFIG_ROPE_NONE,
     CADRE_CONFIG_ROPE_LINEAR,
     CADRE_CONFIG_ROPE_LLAMA3
 };
 enum cadre_config_head { CADRE_CONFIG_LM, CADRE_CONFIG_CLASSIFY };
+enum cadre_config_layout { CADRE_CONFIG_NCHW, CADRE_CONFIG_NHWC };
 enum cadre_config_switch { CADRE_CONFIG_AUTO, CADRE_CONFIG_YES, CADRE_CONFIG_NO };
 enum cadre_config_precision {
     CADRE_CONFIG_FP32,
@@ -51,7 +52,7 @@ struct cadre_config_model {
     enum cadre_config_switch tied;
     enum cadre_config_rope rope_scaling;
     int64_t layers, channels, heads, kv_heads, head_size, hidden, context, vocab,
-        head_rows, experts, rope_original;
+        head_rows, experts, rope_original, patch;
     double rope_theta, rope_factor, rope_low, rope_high, norm_eps, expert_balance;
     bool qkv_bias, qk_norm;
     const char *init;
@@ -59,9 +60,11 @@ struct cadre_config_model {
 
 struct cadre_config_data {
     const char *format, *path, *tokenizer, *lead, *task, *valid_records, *cache;
-    int64_t window, levels, prefetch;
+    const char *labels, *mean, *std;
+    enum cadre_config_layout layout;
+    int64_t window, levels, prefetch, classes, shift;
     double range_mv, valid_fraction;
-    bool shuffle, pinned;
+    bool shuffle, pinned, flip;
 };
 
 struct cadre_config_train {

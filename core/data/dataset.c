@@ -196,6 +196,11 @@ static cadre_status open_wfdb(struct cadre_dataset *set,
     return CADRE_OK;
 }
 
+static bool is_images(const char *format)
+{
+    return strcmp(format, "idx") == 0 || strcmp(format, "images") == 0;
+}
+
 static cadre_status open_format(struct cadre_dataset *set,
                                 const struct cadre_dataset_config *config,
                                 struct cadre_hash *hash, struct cadre_error *err)
@@ -204,8 +209,8 @@ static cadre_status open_format(struct cadre_dataset *set,
     if (!is_given(config->path))
         return cadre_fail(
             err, CADRE_E_INVALID,
-            "data.path is empty: expected a file (text, tokens) or a folder of "
-            "records (wfdb)");
+            "data.path is empty: expected a file (text, tokens, idx) or a folder of "
+            "records (wfdb) or of classes (images)");
     if (!(config->valid_fraction >= 0 && config->valid_fraction < 1))
         return cadre_fail(err, CADRE_E_INVALID,
                           "data.valid_fraction: expected 0 to below 1, found %g",
@@ -216,8 +221,11 @@ static cadre_status open_format(struct cadre_dataset *set,
         return open_tokens(set, config, hash, err);
     if (strcmp(format, "wfdb") == 0)
         return open_wfdb(set, config, hash, err);
+    if (is_images(format))
+        return cadre_dataset_open_images(set, config, hash, err);
     return cadre_fail(err, CADRE_E_INVALID,
-                      "data.format: expected text, tokens or wfdb, found \"%.60s\"",
+                      "data.format: expected text, tokens, wfdb, idx or images, found "
+                      "\"%.60s\"",
                       format);
 }
 
@@ -245,6 +253,8 @@ cadre_status cadre_dataset_open(const struct cadre_dataset_config *config,
     set->shuffle = config->shuffle;
     set->seed = config->seed;
     CADRE_TRY_OR(open_format(set, config, &hash, err), fail);
+    if (set->images.count == 0)
+        set->info.inputs = set->info.seq_len;
     set->info.train_samples = set->splits[CADRE_SPLIT_TRAIN].samples;
     set->info.valid_samples = set->splits[CADRE_SPLIT_VALID].samples;
     set->info.train_tokens = set->splits[CADRE_SPLIT_TRAIN].tokens;
@@ -266,6 +276,7 @@ void cadre_dataset_close(struct cadre_dataset *set)
             free(set->splits[s].spans);
     free(set->record_split);
     cadre_cache_fini(&set->cache);
+    cadre_images_fini(&set->images);
     cadre_token_file_fini(&set->file);
     cadre_mapping_fini(&set->map);
     free(set);
@@ -313,6 +324,9 @@ cadre_status cadre_dataset_sample(const struct cadre_dataset *set,
     bool is_lm = set->info.task == CADRE_TASK_LM;
     if (index >= split->samples)
         return CADRE_E_INVALID;
+    if (set->images.count > 0)
+        return cadre_dataset_image(set, which == CADRE_SPLIT_VALID, 0, index, inputs,
+                                   targets, label);
     const struct cadre_span *span = cadre_split_find(split, index);
     uint64_t within = index - span->first;
     uint64_t at = within * (uint64_t)(set->window ? set->window : length);
@@ -339,4 +353,15 @@ uint64_t cadre_dataset_order(const struct cadre_dataset *set, uint64_t position)
         return position % n;
     snprintf(name, sizeof name, "data.epoch.%llu", (unsigned long long)(position / n));
     return cadre_rng_permute(cadre_rng_key(set->seed, name), position % n, n);
+}
+
+cadre_status cadre_dataset_train_sample(const struct cadre_dataset *set,
+                                        uint64_t position, int32_t *inputs,
+                                        int32_t *targets, int32_t *label)
+{
+    const uint64_t index = cadre_dataset_order(set, position);
+    if (set->images.count > 0)
+        return cadre_dataset_image(set, false, position / set->info.train_samples,
+                                   index, inputs, targets, label);
+    return cadre_dataset_sample(set, CADRE_SPLIT_TRAIN, index, inputs, targets, label);
 }

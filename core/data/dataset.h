@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A data set: one interface for text, token files and ECG records. The contents of a
- * sample depend only on the files, the options and the sample's index, never on the
- * caller or the time.
+/* A data set: one interface for text, token files, ECG records and images. The contents
+ * of a sample depend only on the files, the options and the sample's index, never on
+ * the caller or the time.
  *
  * Text and tokens: one stream, its end kept for validation, divided into windows of
  * `context` inputs and the token after each (targets are the inputs one ahead).
  * wfdb: windows of `window` samples around each beat of one lead, split by record; the
  * foundation task predicts the next sample (window - 1 inputs), the tasks beats and vbd
- * give the whole window and a label. */
+ * give the whole window and a label.
+ * idx, images: see core/data/image/images.h. The inputs of a sample are the bytes of
+ * its image, and its tokens are patches and a class token, which the model makes. */
 #ifndef CADRE_DATA_DATASET_H
 #define CADRE_DATA_DATASET_H
 
@@ -32,8 +34,12 @@ enum cadre_data_split {
 /* Strings are borrowed for the call of cadre_dataset_open; NULL and "" mean not given.
  */
 struct cadre_dataset_config {
-    const char *format; /* text, tokens, wfdb */
-    const char *path; /* a file (text, tokens); a folder or one record (wfdb) */
+    const char *format; /* text, tokens, wfdb, idx, images */
+    /* a file (text, tokens, idx); a folder or one record (wfdb); a folder (images) */
+    const char *path;
+    const char *labels; /* idx, and the rest of these for images too */
+    int64_t classes, patch, shift;
+    bool nhwc, flip;
     const char *tokenizer; /* text: see cadre_tokenizer_open; default "byte" */
     const char *lead; /* wfdb: the signal's description, as "MLII" */
     const char *task; /* wfdb: foundation, beats, vbd; default foundation */
@@ -55,7 +61,9 @@ struct cadre_dataset_info {
     enum cadre_data_task task;
     int64_t vocab;
     int64_t classes; /* 0 where the task is LM */
-    int64_t seq_len; /* T: inputs per sample */
+    int64_t seq_len; /* T: tokens per sample */
+    int64_t inputs; /* int32 per sample: T, or the bytes of an image, rounded up */
+    int64_t channels, height, width; /* of images; else 0 */
     uint64_t train_samples;
     uint64_t valid_samples;
     uint64_t train_tokens; /* tokens of the split, each counted once */
@@ -82,13 +90,14 @@ void cadre_dataset_info(const struct cadre_dataset *set,
 
 /* Write sample `index` of the split.
  *
- *   inputs  (T) i32  written
+ *   inputs  (I) i32  written
  *   targets (T) i32  written; all CADRE_TARGET_IGNORED if the task is CLASSIFY; may be
  *                    NULL
  *   label   (1) i32  written; -1 if the task is LM; may be NULL
  *
- * T = info.seq_len. [any thread] Errors: CADRE_E_INVALID index outside the split, or a
- * token that is not below info.vocab (a file changed or broken after open). */
+ * T = info.seq_len, I = info.inputs. [any thread] Errors: CADRE_E_INVALID index outside
+ * the split, or a token that is not below info.vocab (a file changed or broken after
+ * open). */
 cadre_status cadre_dataset_sample(const struct cadre_dataset *set,
                                   enum cadre_data_split split, uint64_t index,
                                   int32_t *inputs, int32_t *targets, int32_t *label);
@@ -98,11 +107,19 @@ cadre_status cadre_dataset_sample(const struct cadre_dataset *set,
  * of its own. The split must not be empty. [any thread] */
 uint64_t cadre_dataset_order(const struct cadre_dataset *set, uint64_t position);
 
+/* Write the inputs of the training sample `index` as it is at global position
+ * `position`: an image is changed by the epoch. Other samples are those of
+ * cadre_dataset_sample. Errors are its. [any thread] */
+cadre_status cadre_dataset_train_sample(const struct cadre_dataset *set,
+                                        uint64_t position, int32_t *inputs,
+                                        int32_t *targets, int32_t *label);
+
 /* Samples per class in the split: counts (info.classes) u64 written. [any thread] */
 void cadre_dataset_class_counts(const struct cadre_dataset *set,
                                 enum cadre_data_split split, uint64_t *counts);
 
-/* "N", "S", "V", "F", "Q" (beats); "other", "ventricular" (vbd). Static storage. */
+/* "N", "S", "V", "F", "Q" (beats); "other", "ventricular" (vbd); digits or the names of
+ * folders (images). Valid while the set is open. */
 const char *cadre_dataset_class_name(const struct cadre_dataset *set, int64_t class_id);
 
 /* Order-1 conditional entropy H(x_t | x_t-1) of the split| in nats, from its own

@@ -8,6 +8,7 @@
 
 #include "core/data/cache/cache.h"
 #include "core/data/dataset.h"
+#include "core/data/image/images.h"
 #include "core/data/text/token_file.h"
 
 /* Samples that follow each other in one run of tokens. */
@@ -41,6 +42,7 @@ struct cadre_dataset {
     struct cadre_mapping map; /* text in bytes */
     struct cadre_token_file file;
     struct cadre_cache cache;
+    struct cadre_images images; /* idx, images: count is not 0 */
     uint8_t *record_split; /* wfdb: (cache.count) enum cadre_data_split, owned */
     struct cadre_split splits[2];
     struct cadre_span streams[2]; /* the spans of streams; others are on the heap */
@@ -52,6 +54,16 @@ struct cadre_dataset {
 cadre_status cadre_dataset_split_records(struct cadre_dataset *set,
                                          const struct cadre_dataset_config *config,
                                          struct cadre_error *err);
+
+/* Open idx files and folders of images, and fill the info. */
+cadre_status cadre_dataset_open_images(struct cadre_dataset *set,
+                                       const struct cadre_dataset_config *config,
+                                       struct cadre_hash *hash,
+                                       struct cadre_error *err);
+/* What cadre_dataset_sample and train_sample write; of training in epoch `epoch`. */
+cadre_status cadre_dataset_image(const struct cadre_dataset *set, bool valid,
+                                 uint64_t epoch, uint64_t index, int32_t *inputs,
+                                 int32_t *targets, int32_t *label);
 
 /* The span that holds sample `index`, which must be below split->samples. */
 const struct cadre_span *cadre_split_find(const struct cadre_split *split,

@@ -15,6 +15,9 @@ void cadre_dataset_class_counts(const struct cadre_dataset *set,
     memset(counts, 0, (size_t)set->info.classes * sizeof *counts);
     if (set->info.task != CADRE_TASK_CLASSIFY)
         return;
+    for (uint64_t i = 0; set->images.count > 0 && i < split->samples; i++)
+        counts[set->images.labels[cadre_images_find(&set->images,
+                                                    which == CADRE_SPLIT_VALID, i)]]++;
     for (uint64_t s = 0; s < split->span_count; s++)
         for (uint64_t i = 0; i < split->spans[s].samples; i++) {
             int32_t label = cadre_dataset_label(set, split->spans[s].labels[i]);
@@ -29,6 +32,8 @@ const char *cadre_dataset_class_name(const struct cadre_dataset *set, int64_t cl
     static const char *const ventricular[] = {"other", "ventricular"};
     if (class_id < 0 || class_id >= set->info.classes)
         return "?";
+    if (set->images.count > 0)
+        return set->images.names[class_id];
     return set->classes == CADRE_CLASSES_AAMI ? aami[class_id] : ventricular[class_id];
 }
 

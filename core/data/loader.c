@@ -24,7 +24,7 @@ struct slot {
 
 struct cadre_loader {
     struct cadre_loader_config config;
-    int64_t seq_len;
+    int64_t seq_len, inputs; /* per sample: tokens, int32 of inputs */
     double wait_s;
     /* (prefetch), whole samples; where parts of them are asked for, one more to read
      * those that were not read ahead */
@@ -60,9 +60,8 @@ static cadre_status read_microbatch(const struct cadre_loader *loader, uint64_t 
                      (uint64_t)microbatch * (uint64_t)config->micro_batch;
     cadre_status rc = CADRE_OK;
     for (int64_t b = 0; b < config->micro_batch && rc == CADRE_OK; b++) {
-        uint64_t index = cadre_dataset_order(config->dataset, first + (uint64_t)b);
-        rc = cadre_dataset_sample(
-            config->dataset, CADRE_SPLIT_TRAIN, index, inputs + b * loader->seq_len,
+        rc = cadre_dataset_train_sample(
+            config->dataset, first + (uint64_t)b, inputs + b * loader->inputs,
             targets ? targets + b * loader->seq_len : NULL, labels ? labels + b : NULL);
     }
     return rc;
@@ -169,7 +168,7 @@ static cadre_status make_slots(struct cadre_loader *loader)
     size_t depth = (size_t)loader->config.prefetch + (loader->config.n_tokens > 0);
     size_t batch = (size_t)loader->config.micro_batch;
     size_t tokens = batch * (size_t)loader->seq_len;
-    size_t stride = 2 * tokens + batch;
+    size_t inputs = batch * (size_t)loader->inputs, stride = inputs + tokens + batch;
     loader->slots = cadre_calloc(depth, sizeof *loader->slots);
     loader->memory = cadre_calloc(depth * stride, sizeof *loader->memory);
     if (!loader->slots || !loader->memory)
@@ -177,8 +176,8 @@ static cadre_status make_slots(struct cadre_loader *loader)
     for (size_t d = 0; d < depth; d++) {
         int32_t *memory = loader->memory + d * stride;
         loader->slots[d] = (struct slot){.inputs = memory,
-                                         .targets = memory + tokens,
-                                         .labels = memory + 2 * tokens};
+                                         .targets = memory + inputs,
+                                         .labels = memory + inputs + tokens};
     }
     return CADRE_OK;
 }
@@ -224,6 +223,7 @@ cadre_status cadre_loader_create(const struct cadre_loader_config *config,
         return cadre_no_memory(err, "a loader");
     loader->config = *config;
     loader->seq_len = info.seq_len;
+    loader->inputs = info.inputs;
     if (config->prefetch > 0 || config->n_tokens > 0)
         CADRE_TRY_OR(make_slots(loader), fail);
     if (config->prefetch > 0)
@@ -253,14 +253,14 @@ void cadre_loader_destroy(struct cadre_loader *loader)
     free(loader);
 }
 
-/* The part that is asked for of each sample (micro_batch, seq_len). */
+/* The part that is asked for of each sample (micro_batch, each). */
 static void copy_part(const struct cadre_loader *loader, int32_t *to,
-                      const int32_t *from)
+                      const int32_t *from, int64_t each)
 {
     const struct cadre_loader_config *config = &loader->config;
-    int64_t n = config->n_tokens > 0 ? config->n_tokens : loader->seq_len;
+    int64_t n = config->n_tokens > 0 ? config->n_tokens : each;
     for (int64_t b = 0; b < config->micro_batch; b++)
-        memcpy(to + b * n, from + b * loader->seq_len + config->first_token,
+        memcpy(to + b * n, from + b * each + config->first_token,
                (size_t)n * sizeof *to);
 }
 
@@ -272,9 +272,9 @@ static cadre_status copy_slot(const struct cadre_loader *loader,
     size_t count = (size_t)loader->config.micro_batch;
     if (slot->rc != CADRE_OK)
         return slot->rc;
-    copy_part(loader, batch->inputs, slot->inputs);
+    copy_part(loader, batch->inputs, slot->inputs, loader->inputs);
     if (batch->targets)
-        copy_part(loader, batch->targets, slot->targets);
+        copy_part(loader, batch->targets, slot->targets, loader->seq_len);
     if (batch->labels)
         memcpy(batch->labels, slot->labels, count * sizeof(int32_t));
     return CADRE_OK;

@@ -32,7 +32,7 @@ struct cadre_loader_config {
 /* The caller's memory, filled by cadre_loader_next; B = micro_batch, T = n_tokens, or
  * info.seq_len where that is 0. */
 struct cadre_batch {
-    int32_t *inputs; /* (B, T) */
+    int32_t *inputs; /* (B, T), of images (B, info.inputs) */
     int32_t *targets; /* (B, T), may be NULL */
     int32_t *labels; /* (B), may be NULL */
     double wait_s; /* written: time this call spent waiting for data */

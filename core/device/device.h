@@ -82,13 +82,15 @@ struct cadre_gemm {
  * 1/sqrt(D). out (N, H, D) with ldo. lse (B, H, T), wide, is written by fwd and read by
  * bwd. Where `keys` is not 0, a sequence has that many rows of k, v, dk and dv, b*keys
  * + t, and its T queries stand at `position` and after: query t sees keys [0, position
- * + t], position + T <= keys; dk and dv are zero where no query sees the key.
+ * + t], position + T <= keys; dk and dv are zero where no query sees the key. With
+ * `full` there is no mask: every query sees all keys.
  * bwd reads out and dout (ldo) and overwrites dq (ldq), dk (ldk), dv (ldv).
  * Never stores T x T for more than one head per thread. */
 struct cadre_attention {
     uint32_t dtype;
     int64_t batch, time, heads, kv_heads, head_size;
     int64_t position, keys;
+    bool full;
     const void *q, *k, *v;
     int64_t ldq, ldk, ldv, ldo;
     void *out;
@@ -145,6 +147,30 @@ struct cadre_embed {
     void *dwte, *dwpe;
     int beta;
 };
+
+/* Images as rows of patches (Dosovitskiy et al. 2021). pixels (B) images of channels x
+ * height x width bytes, `stride` bytes from one to the next: the values of a pixel
+ * beside each other with `nhwc`, else one channel after the other. With n =
+ * (height / size) * (width / size) patches, in order of rows, rows (B, n + 1, channels
+ * * size * size) = (byte / 255 - mean[c]) / std[c] in the order (c, y, x) of a patch
+ * for either layout; the last row of each image, of the class token, is zero. kinds (B,
+ * n + 1) = 0 for patches, 1 for the class token. size divides height and width. */
+#define CADRE_IMAGE_CHANNELS 3
+struct cadre_patches {
+    uint32_t dtype;
+    int64_t batch, height, width, channels, size, stride;
+    bool nhwc;
+    double mean[CADRE_IMAGE_CHANNELS], std[CADRE_IMAGE_CHANNELS];
+    const uint8_t *pixels;
+    void *rows;
+    int32_t *kinds;
+};
+
+/* Patches of an image. */
+static inline int64_t cadre_patches_count(const struct cadre_patches *a)
+{
+    return (a->height / a->size) * (a->width / a->size);
+}
 
 /* Softmax cross-entropy over a slice of the vocabulary, without storing probabilities.
  * logits (N, V) cover classes [begin, begin + V). Target -1 ignores the row.
@@ -408,6 +434,7 @@ struct cadre_device_ops {
                         int64_t channels);
 
     /* embedding and loss */
+    cadre_status (*patches)(struct cadre_device *, const struct cadre_patches *);
     cadre_status (*embed_fwd)(struct cadre_device *, const struct cadre_embed *);
     cadre_status (*embed_bwd_tokens)(struct cadre_device *, const struct cadre_embed *);
     cadre_status (*embed_bwd_positions)(struct cadre_device *,

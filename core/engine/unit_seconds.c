@@ -115,9 +115,9 @@ static cadre_status fill(struct bench *b, void *buffer, const char *name, int64_
     return rc;
 }
 
-static cadre_status fill_tokens(struct bench *b, int32_t *buffer, int64_t below)
+static cadre_status fill_tokens(struct bench *b, int32_t *buffer, int64_t n,
+                                int64_t below)
 {
-    int64_t n = b->pass.batch * b->pass.time;
     int32_t *host = cadre_calloc((size_t)n, sizeof *host);
     if (!host)
         return CADRE_E_RESOURCE;
@@ -151,12 +151,13 @@ static cadre_status make_buffers(struct bench *b)
     const struct cadre_run_spec *spec = b->spec;
     const struct cadre_model_config *config = &b->model->config;
     int64_t B = spec->micro_batch, T = spec->time / b->model->time_ranks;
+    const int64_t inputs = B * cadre_model_inputs(config, T);
     size_t rows = (size_t)(B * T), edge = rows * (size_t)config->channels * b->element;
     b->x = take(b, edge);
     b->y = take(b, edge);
     b->dy = take(b, edge);
     b->dx = take(b, edge);
-    b->tokens = take(b, rows * sizeof *b->tokens);
+    b->tokens = take(b, (size_t)inputs * sizeof *b->tokens);
     b->targets = take(b, rows * sizeof *b->targets);
     b->pass = (struct cadre_pass){
         .device = b->device,
@@ -182,8 +183,8 @@ static cadre_status make_buffers(struct bench *b)
         return CADRE_E_RESOURCE;
     CADRE_TRY(fill(b, b->x, "unit_seconds.x", B * T * config->channels));
     CADRE_TRY(fill(b, b->dy, "unit_seconds.dy", B * T * config->channels));
-    CADRE_TRY(fill_tokens(b, b->tokens, config->vocab));
-    return fill_tokens(b, b->targets,
+    CADRE_TRY(fill_tokens(b, b->tokens, inputs, config->vocab));
+    return fill_tokens(b, b->targets, B * T,
                        config->classes > 0 ? config->classes : config->vocab);
 }
 

@@ -83,7 +83,7 @@ static struct cadre_linear projection_of(const struct cadre_unit *u)
 {
     return (struct cadre_linear){
         .weight = u->model->config.arch == CADRE_ARCH_GPT2 ? 2 : 1,
-        .bias = -1,
+        .bias = u->model->config.image.patch > 0 ? 3 : -1,
         .rows = rows_of(u),
         .in = u->C,
         .out = width_of(u),
@@ -199,8 +199,9 @@ static cadre_status forward(const struct cadre_unit *u, const void *x, void *y)
     (void)y;
     CADRE_TRY(cadre_norm_layer_fwd(u, 0, x, b.norm, b.stats));
     CADRE_TRY(cadre_gather(u, CADRE_POINT_HEAD_IN, false, b.norm, b.whole, &in));
-    CADRE_TRY(cadre_linear_fwd(u, &projection, scored_rows(u, in), b.logits,
-                               CADRE_EPILOGUE_NONE, NULL));
+    CADRE_TRY(cadre_linear_fwd(
+        u, &projection, scored_rows(u, in), b.logits,
+        projection.bias < 0 ? CADRE_EPILOGUE_NONE : CADRE_EPILOGUE_BIAS, NULL));
     if ((u->pass->redistribute || own_parts(u) > 1) && !is_classifier(u))
         CADRE_TRY(split_statistics(u, &b));
     else

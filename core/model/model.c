@@ -15,6 +15,7 @@
 #define MAX_SIZE (1 << 20) /* channels, hidden, classes */
 #define MAX_COUNT (1 << 26) /* vocab, context */
 #define MAX_HEAD_SIZE (1 << 16)
+#define MAX_IMAGE 16384 /* pixels of a side */
 #define INIT_STD 0.02
 
 /* sizes of a dimension */
@@ -30,6 +31,7 @@ enum size {
     SIZE_T, /* context */
     SIZE_K, /* classes */
     SIZE_E, /* experts */
+    SIZE_P, /* values of a patch */
 };
 
 struct row {
@@ -102,13 +104,19 @@ static const struct row gpt2_wte = {"transformer.wte.weight", SIZE_V, SIZE_C, VO
                                     NORMAL};
 static const struct row gpt2_wpe = {"transformer.wpe.weight", SIZE_T, SIZE_C, NONE,
                                     NORMAL};
-static const struct row gpt2_norm_w = {"transformer.ln_f.weight", SIZE_C, SIZE_NONE,
-                                       NORM_W};
-static const struct row gpt2_norm_b = {"transformer.ln_f.bias", SIZE_C, SIZE_NONE,
-                                       NORM_B};
+static const struct row gpt2_norm_w = {"ln_f.weight", SIZE_C, SIZE_NONE, NORM_W};
+static const struct row gpt2_norm_b = {"ln_f.bias", SIZE_C, SIZE_NONE, NORM_B};
 static const struct row llama_wte = {"model.embed_tokens.weight", SIZE_V, SIZE_C, VOCAB,
                                      NORMAL};
 static const struct row llama_norm_w = {"model.norm.weight", SIZE_C, SIZE_NONE, NORM_W};
+/* Names of our own: the forms of Hugging Face's ViT are Linear's, with separate q, k,
+ * v. Row 0 of the tokens is the bias of patches, row 1 the class token. */
+static const struct row vit_embed[VIT_EMBED_PARAMS] = {
+    [EMBED_WTE] = {"vit.tokens.weight", SIZE_V, SIZE_C, NONE, ZERO},
+    [EMBED_WPE] = {"vit.positions.weight", SIZE_T, SIZE_C, NONE, NORMAL},
+    [EMBED_PATCHES] = {"vit.patches.weight", SIZE_C, SIZE_P, NONE, NORMAL},
+};
+static const struct row score_bias = {"score.bias", SIZE_K, SIZE_NONE, NONE, ZERO};
 static const struct row lm_head = {"lm_head.weight", SIZE_V, SIZE_C, VOCAB, NORMAL};
 static const struct row score = {"score.weight", SIZE_K, SIZE_C, NONE, NORMAL};
 
@@ -140,6 +148,8 @@ static int64_t size_of(const struct cadre_model_config *config, enum size size)
         return config->classes;
     case SIZE_E:
         return config->experts;
+    case SIZE_P:
+        return config->image.channels * config->image.patch * config->image.patch;
     case SIZE_NONE:
         break;
     }
@@ -162,7 +172,7 @@ static void append(struct cadre_model *model, uint32_t unit, const char *prefix,
     param->unit = unit;
     param->tied_to = -1;
     param->expert = -1;
-    param->decay = param->shape.ndim >= 2;
+    param->decay = param->shape.ndim >= 2 && row->init == CADRE_INIT_NORMAL;
     param->split = whole ? CADRE_SHARD_NONE : row->split;
     param->split_dim = whole ? -1 : row->split_dim;
     if (param->split_dim >= 0)
@@ -190,6 +200,11 @@ uint32_t cadre_llama_place(const struct cadre_model_config *config, uint32_t row
     for (uint32_t i = 0; i < row; i++)
         place += has_row(config, &llama_block[i]);
     return place;
+}
+
+static bool is_vit(const struct cadre_model_config *config)
+{
+    return config->image.patch > 0;
 }
 
 static uint32_t block_params(const struct cadre_model_config *config)
@@ -224,7 +239,10 @@ static void append_blocks(struct cadre_model *model)
                                                  : GPT2_BLOCK_PARAMS;
     for (uint32_t layer = 0; layer < (uint32_t)model->config.layers; layer++) {
         char prefix[48];
-        snprintf(prefix, sizeof prefix, gpt2 ? "transformer.h.%u." : "model.layers.%u.",
+        snprintf(prefix, sizeof prefix,
+                 is_vit(&model->config) ? "vit.h.%u."
+                 : gpt2                 ? "transformer.h.%u."
+                                        : "model.layers.%u.",
                  layer);
         for (size_t i = 0; i < n; i++)
             if (has_row(&model->config, &rows[i]))
@@ -238,13 +256,15 @@ static void append_head(struct cadre_model *model)
     const struct cadre_model_config *config = &model->config;
     uint32_t unit = model->n_units - 1;
     if (config->arch == CADRE_ARCH_GPT2) {
-        append(model, unit, "", &gpt2_norm_w);
-        append(model, unit, "", &gpt2_norm_b);
+        append(model, unit, is_vit(config) ? "vit." : "transformer.", &gpt2_norm_w);
+        append(model, unit, is_vit(config) ? "vit." : "transformer.", &gpt2_norm_b);
     } else {
         append(model, unit, "", &llama_norm_w);
     }
     if (config->classes > 0) {
         append(model, unit, "", &score);
+        if (is_vit(config))
+            append(model, unit, "", &score_bias);
         return;
     }
     append(model, unit, "", &lm_head);
@@ -254,7 +274,10 @@ static void append_head(struct cadre_model *model)
 
 static void fill(struct cadre_model *model)
 {
-    if (model->config.arch == CADRE_ARCH_GPT2) {
+    if (is_vit(&model->config)) {
+        for (size_t i = 0; i < VIT_EMBED_PARAMS; i++)
+            append(model, 0, "", &vit_embed[i]);
+    } else if (model->config.arch == CADRE_ARCH_GPT2) {
         append(model, 0, "", &gpt2_wte);
         append(model, 0, "", &gpt2_wpe);
     } else {
@@ -405,6 +428,45 @@ static cadre_status check_form(const struct cadre_model_config *config,
     return CADRE_OK;
 }
 
+static cadre_status check_image(const struct cadre_model_config *config,
+                                struct cadre_error *err)
+{
+    const struct cadre_image_form *image = &config->image;
+    if (!is_vit(config))
+        return CADRE_OK;
+    if (cadre_image_tokens(image) == 0)
+        return cadre_fail(
+            err, CADRE_E_INVALID,
+            "model.patch = %lld does not divide images of %lld x %lld pixels with %lld "
+            "channels (1 to %d), of at most %d pixels a side; choose another patch",
+            (long long)image->patch, (long long)image->width, (long long)image->height,
+            (long long)image->channels, CADRE_IMAGE_CHANNELS, MAX_IMAGE);
+    if (config->arch != CADRE_ARCH_GPT2 || config->experts > 0 || config->classes < 1)
+        return cadre_fail(err, CADRE_E_UNSUPPORTED,
+                          "model.arch = vit with %s; images need the form of vit, a "
+                          "plain MLP and model.head = classify",
+                          config->experts > 0   ? "model.experts"
+                          : config->classes < 1 ? "model.head = lm"
+                                                : "another form");
+    for (int64_t c = 0; c < image->channels; c++)
+        if (!isfinite(image->mean[c]) ||
+            !(image->std[c] > 0 && isfinite(image->std[c])))
+            return cadre_fail(err, CADRE_E_INVALID,
+                              "data.mean and data.std of channel %lld: expected a "
+                              "number and a positive one, found %g and %g",
+                              (long long)c, image->mean[c], image->std[c]);
+    if (config->context != cadre_image_tokens(image) || config->vocab != 2)
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "model.context = %lld and model.vocab = %lld, but images of "
+                          "%lld x %lld in patches of %lld make %lld tokens with the "
+                          "class token, of 2 kinds; leave both keys out",
+                          (long long)config->context, (long long)config->vocab,
+                          (long long)image->width, (long long)image->height,
+                          (long long)image->patch,
+                          (long long)cadre_image_tokens(image));
+    return CADRE_OK;
+}
+
 /* The parts must fit the model as that many tensor ranks would, and each rank's must be
  * a node of the tree that adds them. */
 static cadre_status check_parts(const struct cadre_model_config *config, int tp_size,
@@ -471,10 +533,11 @@ cadre_status cadre_model_create(const struct cadre_model_config *config, int tp_
     cadre_status rc;
     CADRE_TRY_OR(check_sizes(config, err), fail);
     CADRE_TRY_OR(check_form(config, err), fail);
+    CADRE_TRY_OR(check_image(config, err), fail);
     CADRE_TRY_OR(check_split(config, tp_rank, tp_size, err), fail);
     CADRE_TRY_OR(check_parts(config, tp_size, err), fail);
 
-    size_t capacity = (size_t)config->layers * block_params(config) + 5;
+    size_t capacity = (size_t)config->layers * block_params(config) + 7;
     rc = CADRE_E_RESOURCE;
     model = cadre_calloc(1, sizeof *model);
     if (model)
@@ -517,6 +580,28 @@ bool cadre_model_is_partial(const struct cadre_model *model, uint32_t param)
     const struct cadre_param *p = &model->params[param];
     return (p->head_norm && model->tp_size > 1) ||
            (p->norm && model->rows_sharded && model->parts == 0);
+}
+
+const char *cadre_model_arch_name(const struct cadre_model_config *config)
+{
+    return is_vit(config) ? "vit" : config->arch == CADRE_ARCH_LLAMA ? "llama" : "gpt2";
+}
+
+int64_t cadre_image_tokens(const struct cadre_image_form *image)
+{
+    const int64_t p = image->patch;
+    if (p < 1 || image->channels < 1 || image->channels > CADRE_IMAGE_CHANNELS ||
+        image->height < 1 || image->height > MAX_IMAGE || image->width < 1 ||
+        image->width > MAX_IMAGE || image->height % p || image->width % p)
+        return 0;
+    return (image->height / p) * (image->width / p) + 1;
+}
+
+int64_t cadre_model_inputs(const struct cadre_model_config *config, int64_t time)
+{
+    const struct cadre_image_form *image = &config->image;
+    return is_vit(config) ? (image->channels * image->height * image->width + 3) / 4
+                          : time;
 }
 
 int32_t cadre_model_find(const struct cadre_model *model, const char *name)
@@ -564,6 +649,6 @@ uint64_t cadre_model_activation_count(const struct cadre_model *model, int64_t N
 uint32_t cadre_model_first_param(const struct cadre_model *model, uint32_t unit)
 {
     bool gpt2 = model->config.arch == CADRE_ARCH_GPT2;
-    uint32_t embed = gpt2 ? 2 : 1;
+    uint32_t embed = is_vit(&model->config) ? VIT_EMBED_PARAMS : gpt2 ? 2 : 1;
     return unit == 0 ? 0 : embed + (unit - 1) * block_params(&model->config);
 }

@@ -19,8 +19,18 @@ enum cadre_arch {
     CADRE_ARCH_LLAMA,
 };
 
+/* Images in place of tokens, for the ViT form (Dosovitskiy et al. 2021): that of GPT-2
+ * with patches projected, a class token and no mask. */
+struct cadre_image_form {
+    int64_t patch; /* side in pixels; 0: no images, and the rest is not used */
+    int64_t channels, height, width;
+    bool nhwc; /* how the bytes of a sample lie: the values of a pixel together */
+    double mean[CADRE_IMAGE_CHANNELS], std[CADRE_IMAGE_CHANNELS]; /* of [0, 1] */
+};
+
 struct cadre_model_config {
     enum cadre_arch arch;
+    struct cadre_image_form image; /* context is its patches and one, vocab 2 */
     int64_t layers, channels, heads, kv_heads, hidden, context, vocab;
     int64_t classes; /* 0: language-model head; else a classification head on the last
                         token */
@@ -91,6 +101,15 @@ struct cadre_model {
     uint32_t n_params;
     struct cadre_param *params; /* ordered by unit; the order of forward use */
 };
+
+/* gpt2, llama or vit, as in model.arch. */
+const char *cadre_model_arch_name(const struct cadre_model_config *config);
+
+/* int32 of a sample's inputs: its tokens, or an image's bytes, rounded up. */
+int64_t cadre_model_inputs(const struct cadre_model_config *config, int64_t time);
+
+/* Patches of an image and its class token, 0 where the sizes do not fit. */
+int64_t cadre_image_tokens(const struct cadre_image_form *image);
 
 /* Build the table (no storage). tp_size, and exact_parts, must divide heads, kv_heads,
  * hidden and, for an LM head, vocab (with a classification head the embedding is not

@@ -98,7 +98,7 @@ static const struct cadre_unit_kind *kind_of(const struct cadre_unit *u, uint32_
 {
     const struct cadre_model *model = u->model;
     if (unit == 0)
-        return &cadre_embed_unit;
+        return model->config.image.patch > 0 ? &cadre_image_unit : &cadre_embed_unit;
     if (unit == model->n_units - 1)
         return cadre_head_is_chunked(model) ? &cadre_head_chunked_unit
                                             : &cadre_head_unit;

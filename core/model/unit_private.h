@@ -58,6 +58,7 @@ struct cadre_unit_kind {
     cadre_status (*backward_weight)(const struct cadre_unit *unit, const void *x);
 };
 extern const struct cadre_unit_kind cadre_embed_unit;
+extern const struct cadre_unit_kind cadre_image_unit;
 extern const struct cadre_unit_kind cadre_gpt2_unit;
 extern const struct cadre_unit_kind cadre_llama_unit;
 extern const struct cadre_unit_kind cadre_head_unit;
@@ -71,7 +72,7 @@ cadre_status cadre_head_chunk_logits(const struct cadre_unit *unit, int64_t begi
                                      int64_t *rows, const void **out);
 
 /* Positions of parameters, counted from unit->first. */
-enum { EMBED_WTE, EMBED_WPE };
+enum { EMBED_WTE, EMBED_WPE, EMBED_PATCHES, VIT_EMBED_PARAMS };
 enum {
     GPT2_LN1_W,
     GPT2_LN1_B,

@@ -244,6 +244,8 @@ static void write_step(struct cadre_json *json, const struct cadre_metrics *metr
     }
     if (valid->has) {
         cadre_json_put_f64(json, "valid_loss", valid->loss);
+        if (spec->run.model.classes > 0)
+            cadre_json_put_f64(json, "valid_accuracy", valid->accuracy);
     }
     cadre_json_end_object(json);
 }
@@ -320,6 +322,8 @@ static void put_valid(struct cadre_json *json, const struct cadre_spec *spec,
     if (!valid->has)
         return;
     cadre_json_put_f64(json, "valid_loss", valid->loss);
+    if (spec->run.model.classes > 0)
+        cadre_json_put_f64(json, "valid_accuracy", valid->accuracy);
     cadre_json_put_i64(json, "valid_samples", valid->samples);
     cadre_json_put_i64(json, "valid_samples_all",
                        (int64_t)spec->data_info.valid_samples);

@@ -15,6 +15,7 @@ struct cadre_metrics; /* of rank 0 */
 struct cadre_valid_result {
     bool has;
     double loss; /* mean over the targets evaluated, nats */
+    double accuracy; /* of classes */
     int64_t targets, samples; /* evaluated; all samples: cadre_dataset_info */
 };
 

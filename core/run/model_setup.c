@@ -45,6 +45,7 @@ static struct cadre_model_config from_config(const struct cadre_config *config)
         llama ? (m->channels * 8 / 3 + 31) / 32 * 32 : 4 * m->channels;
     return (struct cadre_model_config){
         .arch = llama ? CADRE_ARCH_LLAMA : CADRE_ARCH_GPT2,
+        .image.patch = m->arch == CADRE_CONFIG_VIT ? m->patch : 0,
         .layers = m->layers,
         .channels = m->channels,
         .heads = m->heads,
@@ -72,7 +73,7 @@ static cadre_status check_agreement(const struct cadre_config_model *m,
                                     const struct cadre_hf_config *hf,
                                     struct cadre_error *err)
 {
-    static const char *const archs[] = {"gpt2", "llama"};
+    static const char *const archs[] = {"gpt2", "llama", "vit"};
     const bool llama = hf->arch == CADRE_HF_LLAMA;
     /* rotary positions are computed: fewer of them do */
     const int64_t context =
@@ -91,11 +92,12 @@ static cadre_status check_agreement(const struct cadre_config_model *m,
         {"model.head_size", m->head_size, hf->head_size},
         {"model.experts", m->experts, 0},
     };
-    if (is_set(options, "model.arch") && llama != (m->arch == CADRE_CONFIG_LLAMA))
+    if (is_set(options, "model.arch") &&
+        m->arch != (llama ? CADRE_CONFIG_LLAMA : CADRE_CONFIG_GPT2))
         return cadre_fail(err, CADRE_E_INVALID,
                           "model.arch = %s (%s), but model.init = %s has %s; leave the "
                           "key out or make them equal",
-                          archs[!llama], cadre_options_source(options, "model.arch"),
+                          archs[m->arch], cadre_options_source(options, "model.arch"),
                           m->init, archs[llama]);
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
         if (sizes[i].wanted != 0 && sizes[i].wanted != sizes[i].found && /* 0: any */
@@ -188,14 +190,14 @@ static cadre_status check_window(const struct cadre_config_model *m,
         m->init, (long long)context, (long long)hf->window, (long long)hf->window);
 }
 
-/* A checkpoint of a model with experts has no config.json: it fits the keys, or its
- * tensors are refused when they are read. */
+/* A checkpoint of a model with experts, or of images, has no config.json: it fits the
+ * keys, or its tensors are refused when they are read. */
 static bool fits_keys(const struct cadre_config_model *m)
 {
     char *hf = cadre_path_join(m->init, "config.json");
     char *state = cadre_path_join(m->init, "state.json");
-    const bool fits = m->experts > 0 && hf && state && !cadre_path_exists(hf) &&
-                      cadre_path_exists(state);
+    const bool fits = (m->experts > 0 || m->arch == CADRE_CONFIG_VIT) && hf && state &&
+                      !cadre_path_exists(hf) && cadre_path_exists(state);
     free(hf);
     free(state);
     return fits;

@@ -69,7 +69,7 @@ static cadre_status put_model(struct cadre_options *options,
         {"model.hidden", m->hidden}, {"model.context", m->context},
         {"model.vocab", m->vocab},   {"model.head_size", m->head_size},
     };
-    CADRE_TRY(put(options, "model.arch", llama ? "llama" : "gpt2", source, err));
+    CADRE_TRY(put(options, "model.arch", cadre_model_arch_name(m), source, err));
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
         CADRE_TRY(put_size(options, sizes[i].key, sizes[i].value, source, err));
     CADRE_TRY(put(options, "model.tied", m->tied ? "yes" : "no", source, err));
@@ -165,6 +165,7 @@ cadre_status cadre_resolved_paths(struct cadre_options *options,
         {"run.out", cadre_path_absolute, {0}},
         {"model.init", cadre_path_absolute, {0}},
         {"data.path", cadre_path_absolute, {0}},
+        {"data.labels", cadre_path_absolute, {"auto"}},
         {"data.tokenizer", cadre_path_absolute, {"byte"}},
         {"data.cache", cadre_path_absolute, {"auto", "no"}},
         {"checkpoint.resume", absolute_existing, {"no", "auto"}},

@@ -55,7 +55,7 @@ static const char *device_of(const struct cadre_spec *spec)
 
 static const char *arch_of(const struct cadre_spec *spec)
 {
-    return spec->run.model.arch == CADRE_ARCH_LLAMA ? "llama" : "gpt2";
+    return cadre_model_arch_name(&spec->run.model);
 }
 
 /* ---- the log ---- */

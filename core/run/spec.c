@@ -12,6 +12,7 @@
 #include "core/base/path.h"
 #include "core/comm/nodes.h"
 #include "core/run/bench.h"
+#include "core/run/image_setup.h"
 #include "core/run/instance.h"
 #include "core/run/model_setup.h"
 #include "core/run/named_code.h"
@@ -181,6 +182,12 @@ static cadre_status open_data(struct cadre_spec *spec, struct cadre_error *err)
     const struct cadre_dataset_config config = {
         .format = d->format,
         .path = d->path,
+        .labels = d->labels,
+        .classes = d->classes,
+        .patch = spec->config.model.patch,
+        .shift = d->shift,
+        .nhwc = d->layout == CADRE_CONFIG_NHWC,
+        .flip = d->flip,
         .tokenizer = d->tokenizer,
         .lead = d->lead,
         .task = d->task,
@@ -205,15 +212,18 @@ static cadre_status open_data(struct cadre_spec *spec, struct cadre_error *err)
 }
 
 /* What the data says about the model. */
-static void complete_model(struct cadre_spec *spec)
+static cadre_status complete_model(struct cadre_spec *spec, struct cadre_error *err)
 {
     const struct cadre_dataset_info *info = &spec->data_info;
     struct cadre_model_config *m = &spec->run.model;
+    CADRE_TRY(cadre_image_setup(&spec->config, spec->options, spec->data ? info : NULL,
+                                m, err));
     spec->run.time = spec->data ? info->seq_len : m->context;
     if (spec->data && m->vocab == 0)
         m->vocab = info->vocab;
     if (spec->data && info->task == CADRE_TASK_CLASSIFY)
         m->classes = info->classes;
+    return CADRE_OK;
 }
 
 static enum cadre_lr_schedule schedule_of(enum cadre_config_schedule schedule)
@@ -396,7 +406,7 @@ cadre_status cadre_spec_create(struct cadre_options *options_take,
                  fail);
     if (request->need_data)
         CADRE_TRY_OR(open_data(spec, err), fail);
-    complete_model(spec);
+    CADRE_TRY_OR(complete_model(spec, err), fail);
     make_training(spec);
     CADRE_TRY_OR(cadre_spec_check(spec, request, err), fail);
     CADRE_TRY_OR(make_ranks(spec, request, err), fail);

@@ -20,7 +20,7 @@ static cadre_status check_task(const struct cadre_spec *spec, struct cadre_error
         return cadre_fail(
             err, CADRE_E_INVALID,
             "model.head = %s does not fit data.task = %s: foundation and text "
-            "need lm, beats and vbd need classify",
+            "need lm; beats, vbd and images need classify",
             classify ? "classify" : "lm", d->task);
     return CADRE_OK;
 }

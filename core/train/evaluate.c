@@ -64,8 +64,10 @@ static cadre_status read_batch(struct work *w, uint64_t first, int64_t n,
                                struct cadre_error *err)
 {
     const struct cadre_rank_plan *plan = &w->rank->plan;
-    int64_t all = w->spec->run.time, time = plan->time;
-    bool classify = w->spec->run.model.classes > 0;
+    const struct cadre_model_config *model = &w->spec->run.model;
+    int64_t all = cadre_model_inputs(model, w->spec->run.time);
+    int64_t time = cadre_model_inputs(model, plan->time);
+    bool classify = model->classes > 0;
     const int32_t *from = w->whole + plan->first_position;
     for (int64_t i = 0; i < n; i++) {
         int32_t *targets = classify ? NULL : w->whole + all;
@@ -151,6 +153,7 @@ static cadre_status make_work(struct work *w, int64_t batches, struct cadre_erro
 {
     const struct cadre_run_spec *run = &w->spec->run;
     size_t tokens = (size_t)(run->micro_batch * w->rank->plan.time);
+    int64_t inputs = cadre_model_inputs(&run->model, run->time);
     size_t all = run->model.classes > 0 ? (size_t)run->micro_batch : tokens;
     size_t cols =
         (size_t)(run->model.classes > 0 ? run->model.classes : run->model.vocab);
@@ -158,9 +161,9 @@ static cadre_status make_work(struct work *w, int64_t batches, struct cadre_erro
     size_t rows = LOGITS_BYTES / row ? LOGITS_BYTES / row : 1;
     bool whole = w->rank->model->vocab == run->model.vocab || run->model.classes > 0;
     w->width = HEAD + 3 * (size_t)run->model.classes;
-    w->inputs = cadre_calloc(tokens, sizeof *w->inputs);
+    w->inputs = cadre_calloc((size_t)(run->micro_batch * inputs), sizeof *w->inputs);
     w->targets = cadre_calloc(tokens, sizeof *w->targets);
-    w->whole = cadre_calloc(2 * (size_t)run->time, sizeof *w->whole);
+    w->whole = cadre_calloc((size_t)(inputs + run->time), sizeof *w->whole);
     w->rows = (int64_t)(rows < all ? rows : all);
     w->logits = whole ? cadre_calloc((size_t)w->rows, row) : NULL;
     w->sums = cadre_calloc((size_t)batches * w->width, sizeof *w->sums);

@@ -6,7 +6,7 @@
 
 #include "core/run/metrics.h"
 
-#define CADRE_MAX_CLASSES 16
+#define CADRE_MAX_CLASSES 1000
 
 struct cadre_class_counts {
     uint64_t true_positive, false_positive, false_negative;

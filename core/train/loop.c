@@ -40,6 +40,7 @@ static cadre_status evaluate(struct cadre_rank *rank, const struct cadre_train_r
         cadre_evaluate(rank, run->spec, run->spec->config.train.eval_batches, &result,
                        &valid->has, err);
     valid->loss = result.loss;
+    valid->accuracy = result.accuracy;
     valid->targets = result.targets;
     valid->samples = result.samples;
     return rc;

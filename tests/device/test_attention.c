@@ -9,15 +9,18 @@
 struct shape {
     int64_t batch, time, heads, kv_heads, head_size, pad;
     int64_t position, keys; /* 0: the queries are all there is */
+    bool full;
 };
 
 static const struct shape shapes[] = {
-    {1, 1, 1, 1, 1, 0, 0, 0},    {2, 1, 4, 2, 8, 0, 0, 0},
-    {1, 7, 2, 1, 5, 3, 0, 0},    {2, 31, 4, 4, 16, 0, 0, 0},
-    {1, 65, 6, 2, 7, 1, 0, 0},   {1, 128, 2, 2, 64, 0, 0, 0},
-    {3, 33, 2, 1, 33, 0, 0, 0},  {1, 150, 3, 3, 12, 4, 0, 0},
-    {2, 7, 2, 1, 5, 3, 7, 21},   {2, 1, 4, 2, 8, 0, 12, 13},
-    {1, 70, 3, 3, 12, 4, 9, 90}, {2, 31, 4, 4, 16, 0, 0, 62},
+    {1, 1, 1, 1, 1, 0, 0, 0, false},    {2, 1, 4, 2, 8, 0, 0, 0, false},
+    {1, 7, 2, 1, 5, 3, 0, 0, false},    {2, 31, 4, 4, 16, 0, 0, 0, false},
+    {1, 65, 6, 2, 7, 1, 0, 0, false},   {1, 128, 2, 2, 64, 0, 0, 0, false},
+    {3, 33, 2, 1, 33, 0, 0, 0, false},  {1, 150, 3, 3, 12, 4, 0, 0, false},
+    {2, 7, 2, 1, 5, 3, 7, 21, false},   {2, 1, 4, 2, 8, 0, 12, 13, false},
+    {1, 70, 3, 3, 12, 4, 9, 90, false}, {2, 31, 4, 4, 16, 0, 0, 62, false},
+    {2, 1, 2, 1, 4, 0, .full = true},   {2, 17, 4, 2, 16, 1, .full = true},
+    {1, 130, 2, 2, 5, 0, .full = true}, {2, 5, 2, 1, 8, 0, 3, 70, true},
 };
 
 enum { Q, K, V, OUT, LSE, DOUT, DQ, DK, DV, TENSORS };
@@ -56,6 +59,7 @@ static void problem_init(struct problem *p, struct cadre_device *device, uint32_
                                     .head_size = s.head_size,
                                     .position = s.position,
                                     .keys = s.keys,
+                                    .full = s.full,
                                     .ldq = ldq,
                                     .ldk = ldk,
                                     .ldv = ldv,
@@ -83,7 +87,8 @@ static double reference_row(const struct problem *p, int64_t b, int64_t t, int64
 {
     const struct cadre_attention *a = &p->a;
     const int64_t D = a->head_size, g = h / (a->heads / a->kv_heads);
-    const int64_t keys = cadre_attention_keys(a), last = a->position + t;
+    const int64_t keys = cadre_attention_keys(a);
+    const int64_t last = a->full ? keys - 1 : a->position + t;
     double *score = calloc((size_t)last + 1, sizeof *score), most = -INFINITY, sum = 0;
     for (int64_t j = 0; j <= last; j++) {
         for (int64_t d = 0; d < D; d++)
@@ -120,10 +125,10 @@ START_TEST(forward)
             double want[64];
             double lse = reference_row(&p, b, t, h, want);
             check_close(tensor_get(&p.t[LSE], (b * a->heads + h) * a->time + t), lse,
-                        slack(dtype, D + a->position + t), "lse", i);
+                        slack(dtype, D + cadre_attention_keys(a)), "lse", i);
             for (int64_t d = 0; d < D; d++)
                 check_close(tensor_get(&p.t[OUT], n * a->ldo + h * D + d), want[d],
-                            slack(dtype, D + a->position + t), "out", i);
+                            slack(dtype, D + cadre_attention_keys(a)), "out", i);
         }
         problem_fini(&p);
     }
@@ -239,7 +244,7 @@ static const struct {
  * keys and values are sums over the parts. */
 START_TEST(parts_are_the_whole)
 {
-    const struct shape s = {2, 192, 4, 2, 8, 0, 0, 0};
+    const struct shape s = {2, 192, 4, 2, 8, 0, 0, 0, false};
     const uint32_t dtype = precision[_i / 2].dtype;
     const double limit = precision[_i / 2].limit;
     const int64_t parts = _i % 2 ? 4 : 3, n = s.time / parts;
@@ -277,14 +282,14 @@ END_TEST
 /* The bits of a part do not depend on the number of threads. */
 START_TEST(parts_on_threads)
 {
-    const struct shape s = {2, 70, 4, 2, 8, 1, 37, 150};
+    const struct shape s = {2, 70, 4, 2, 8, 1, 37, 150, _i / 4 == 1};
     struct problem one, more;
     struct cadre_device *device = open_cpu(1);
-    problem_init(&one, device, precision[_i].dtype, s);
+    problem_init(&one, device, precision[_i % 4].dtype, s);
     run_both(&one);
     for (int threads = 2; threads <= 3; threads++) {
         struct cadre_device *other = open_cpu(threads);
-        problem_init(&more, other, precision[_i].dtype, s);
+        problem_init(&more, other, precision[_i % 4].dtype, s);
         run_both(&more);
         for (int t = OUT; t < TENSORS; t++)
             ck_assert(memcmp(one.t[t].data, more.t[t].data,
@@ -298,6 +303,29 @@ START_TEST(parts_on_threads)
 }
 END_TEST
 
+/* Without a mask, 16 bits against f64. */
+START_TEST(full_in_16_bits)
+{
+    const struct shape s = {2, 70, 4, 2, 8, .full = true};
+    struct cadre_device *device = open_cpu(2);
+    struct problem half, want;
+    problem_init(&half, device, precision[2 + _i].dtype, s);
+    problem_init(&want, device, CADRE_F64, s);
+    for (int i = 0; i < TENSORS; i++)
+        for (int64_t at = 0; (i <= V || i == DOUT) && at < want.t[i].count; at++)
+            tensor_set(&want.t[i], at, tensor_get(&half.t[i], at));
+    run_both(&half);
+    run_both(&want);
+    check_norm_close(&half.t[OUT], &want.t[OUT], precision[2 + _i].limit, "out");
+    check_norm_close(&half.t[DQ], &want.t[DQ], precision[2 + _i].limit, "dq");
+    check_norm_close(&half.t[DK], &want.t[DK], precision[2 + _i].limit, "dk");
+    check_norm_close(&half.t[DV], &want.t[DV], precision[2 + _i].limit, "dv");
+    problem_fini(&half);
+    problem_fini(&want);
+    cadre_device_close(device);
+}
+END_TEST
+
 Suite *test_suite(void)
 {
     Suite *suite = suite_create("attention");
@@ -306,7 +334,8 @@ Suite *test_suite(void)
     tcase_add_loop_test(tc, forward, 0, 2);
     tcase_add_loop_test(tc, backward, 0, (int)(sizeof shapes / sizeof *shapes));
     tcase_add_loop_test(tc, parts_are_the_whole, 0, 8);
-    tcase_add_loop_test(tc, parts_on_threads, 0, 4);
+    tcase_add_loop_test(tc, parts_on_threads, 0, 8);
+    tcase_add_loop_test(tc, full_in_16_bits, 0, 2);
     suite_add_tcase(suite, tc);
     return suite;
 }

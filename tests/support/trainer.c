@@ -12,6 +12,11 @@
 #include "core/optim/norm_chunks.h"
 #include "tests/support/check_main.h"
 
+static size_t inputs_bytes(const struct test_trainer *t, int64_t B, int64_t T)
+{
+    return (size_t)(B * cadre_model_inputs(&t->model->config, T)) * sizeof *t->tokens;
+}
+
 static void *allocate(struct test_trainer *t, size_t bytes)
 {
     void *p = t->device->ops->alloc(t->device, bytes ? bytes : 64);
@@ -72,14 +77,14 @@ static void open_buffers(struct test_trainer *t)
     }
     t->scratch = allocate(t, scratch);
     t->dy = allocate(t, rows);
-    t->device_tokens = allocate(t, (size_t)(t->B * t->T) * sizeof *t->tokens);
+    t->device_tokens = allocate(t, inputs_bytes(t, t->B, t->T));
     t->device_targets = allocate(t, (size_t)(t->B * t->T) * sizeof *t->targets);
     t->device_rows = allocate(t, (size_t)(t->B * t->T) * sizeof *t->loss_rows);
     t->tokens = t->device_tokens;
     t->targets = t->device_targets;
     t->loss_rows = t->device_rows;
     if (t->cpu != t->device) {
-        t->tokens = calloc((size_t)(t->B * t->T), sizeof *t->tokens);
+        t->tokens = calloc(1, inputs_bytes(t, t->B, t->T));
         t->targets = calloc((size_t)(t->B * t->T), sizeof *t->targets);
         t->loss_rows = calloc((size_t)(t->B * t->T), sizeof *t->loss_rows);
     }
@@ -242,9 +247,12 @@ void test_trainer_random_batch(struct test_trainer *t, uint64_t seed, int64_t B,
     int64_t classes = config->classes ? config->classes : config->vocab;
     uint64_t tokens = cadre_rng_key(seed, "tokens");
     uint64_t targets = cadre_rng_key(seed, "targets");
+    const int64_t inputs = B * cadre_model_inputs(config, T);
+    const uint64_t below = config->image.patch > 0 ? UINT64_C(1) << 32 /* of bytes */
+                                                   : (uint64_t)config->vocab;
+    for (int64_t i = 0; i < inputs; i++)
+        t->tokens[i] = (int32_t)(uint32_t)cadre_rng_below(tokens, (uint64_t)i, below);
     for (int64_t i = 0; i < B * T; i++) {
-        t->tokens[i] =
-            (int32_t)cadre_rng_below(tokens, (uint64_t)i, (uint64_t)config->vocab);
         t->targets[i] = i % 5 == 4 ? -1
                                    : (int32_t)cadre_rng_below(targets, (uint64_t)i,
                                                               (uint64_t)classes);
@@ -337,7 +345,7 @@ double test_trainer_forward(struct test_trainer *t, int64_t B, int64_t T)
     double loss = 0;
     ck_assert(B * T <= t->B * t->T);
     if (t->cpu != t->device) {
-        put(t, t->device_tokens, t->tokens, (size_t)(B * T) * sizeof *t->tokens);
+        put(t, t->device_tokens, t->tokens, inputs_bytes(t, B, T));
         put(t, t->device_targets, t->targets, (size_t)rows * sizeof *t->targets);
     }
     t->batch = B;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Causal attention by tiles of queries: a tile's scores against all keys up to its end
- * are one product, their softmax one pass, and the values another product. The backward
- * pass recomputes the probabilities from lse (Dao et al. 2022), so a thread never holds
- * more than two tiles of scores.
+/* Attention by tiles of queries: a tile's scores against all keys that it sees are one
+ * product, their softmax one pass, and the values another product. The backward pass
+ * recomputes the probabilities from lse (Dao et al. 2022), so a thread never holds more
+ * than two tiles of scores.
  *
  * fwd: one task per (sequence, head, tile). bwd: one per (sequence, key/value head),
  * which adds its query heads and tiles in order. half_attention.c does 16 bits. */
@@ -45,7 +45,9 @@ static struct tile make_tile(const struct attention_job *job, int64_t b, int64_t
     const int64_t left = a->time - first;
     const int64_t kv_head = head / (a->heads / a->kv_heads);
     t.rows = left < QUERY_TILE ? left : QUERY_TILE;
-    t.keys = t.position + t.rows;
+    if (a->full)
+        t.position = keys - 1; /* the last query of a mask: it sees all */
+    t.keys = a->full ? keys : t.position + t.rows;
     t.q = (b * a->time + first) * a->ldq + head * a->head_size;
     t.k = b * keys * a->ldk + kv_head * a->head_size;
     t.v = b * keys * a->ldv + kv_head * a->head_size;

@@ -89,6 +89,7 @@ cadre_status cadre_cpu_attention_fwd(struct cadre_device *,
                                      const struct cadre_attention *);
 cadre_status cadre_cpu_attention_bwd(struct cadre_device *,
                                      const struct cadre_attention *);
+cadre_status cadre_cpu_patches(struct cadre_device *, const struct cadre_patches *);
 /* lint: long because it fills a slot of the table of ops */
 cadre_status cadre_cpu_rope(struct cadre_device *, uint32_t dtype, void *x, int64_t ld,
                             int64_t batch, int64_t time, int64_t heads,

@@ -335,6 +335,7 @@ static void fill_ops(struct cadre_device_ops *ops)
         .gemm = cadre_cpu_gemm,
         .attention_fwd = cadre_cpu_attention_fwd,
         .attention_bwd = cadre_cpu_attention_bwd,
+        .patches = cadre_cpu_patches,
         .rope = cadre_cpu_rope,
         .topk = cadre_cpu_topk,
         .quantize = cadre_cpu_quantize,

@@ -53,6 +53,7 @@ static struct cadre_attention widened(const struct cadre_attention *a, int64_t i
                                     .head_size = D,
                                     .position = a->position,
                                     .keys = a->keys,
+                                    .full = a->full,
                                     .q = room,
                                     .k = k,
                                     .v = k + narrow,
@@ -268,10 +269,11 @@ static cadre_status native_heads(const struct native *t, int64_t b, int64_t kv_h
         for (int64_t first = 0; first < T && rc == CADRE_OK; first += QUERY_TILE) {
             const int64_t left = T - first, column = head * a->head_size;
             const int64_t rows = left < QUERY_TILE ? left : QUERY_TILE;
-            const int64_t position = a->position + first;
+            const int64_t all = cadre_attention_keys(a);
+            const int64_t position = a->full ? all - 1 : a->position + first;
             const struct queries s = {.position = position,
                                       .rows = rows,
-                                      .keys = position + rows,
+                                      .keys = a->full ? all : position + rows,
                                       .q = (b * T + first) * a->ldq + column,
                                       .out = (b * T + first) * a->ldo + column,
                                       .lse = (b * a->heads + head) * T + first};

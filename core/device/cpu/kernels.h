@@ -105,13 +105,13 @@ struct cadre_dot_args { /* a range of chunks */
     int64_t count;
     double *sums;
 };
-struct cadre_softmax_args { /* a tile of causal scores */
+struct cadre_softmax_args { /* a tile of scores */
     void *scores; /* (rows, columns): scores in, probabilities out */
     void *dscores; /* bwd: gradient of probabilities in, of scores out */
     const void *delta; /* bwd: (rows) sum of out * dout */
     void *lse; /* (rows): written by fwd, read by bwd */
     void *inverse_sum; /* fwd: (rows) factor of the output */
-    int64_t columns, first; /* row r sees columns [0, first + r] */
+    int64_t columns, first; /* row r sees columns [0, first + r], or all */
     double scale;
 };
 struct cadre_row_scale_args { /* x row r *= by[r] */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Causal attention: which kernels, what they need, and the statistics of the backward
+/* Attention: which kernels, what they need, and the statistics of the backward
  * pass. 16-bit types with heads of 64 or 128 and rows aligned to 16 bytes run on the
  * tensor cores, all else on the plain kernels. */
 #include "core/device/cuda/attention.cuh"
@@ -96,6 +96,7 @@ static struct cadre_attention_view make_view(const struct cadre_attention *a,
     v.ldv = a->ldv;
     v.ldo = a->ldo;
     v.time = (int)a->time;
+    v.full = a->full;
     v.padded = (int)padded_time(a);
     v.heads = (int)a->heads;
     v.kv_heads = (int)a->kv_heads;

@@ -19,9 +19,23 @@ struct cadre_attention_view {
     void *out, *lse, *dq, *dk, *dv, *stats;
     int64_t ldq, ldk, ldv, ldo;
     int time, padded, heads, kv_heads, head_size;
+    bool full; /* without a mask */
     double scale, lse_factor;
     uint32_t dtype; /* for kernels that are not specialised for one */
 };
+
+/* The last key that query `row` sees, and the end of those of queries before `end`. */
+__device__ __forceinline__ int
+cadre_attention_last(const struct cadre_attention_view &a, int row)
+{
+    return a.full ? a.time - 1 : row;
+}
+
+__device__ __forceinline__ int cadre_attention_end(const struct cadre_attention_view &a,
+                                                   int end)
+{
+    return a.full || end > a.time ? a.time : end;
+}
 
 /* First element of token 0 of sequence b, head `head`. */
 template <typename T>

@@ -56,11 +56,12 @@ __device__ __forceinline__ void load_queries(uint32_t *to,
 }
 
 /* s becomes the transposed probabilities, ds their gradient before scaling. `key` is
- * the token of this lane's first row, `query` that of its first column. */
+ * the token of this lane's first row, `query` that of its first column; `last` is the
+ * last key of all queries, or -1 where a query sees the keys up to its own. */
 template <int NT>
 __device__ __forceinline__ void
 transposed_gradient(float s[MT][NT][4], float ds[MT][NT][4], const float *stats,
-                    float scale, int key, int query, bool masked)
+                    float scale, int key, int query, bool masked, int last)
 {
 #pragma unroll
     for (int n = 0; n < NT; n++) {
@@ -71,7 +72,7 @@ transposed_gradient(float s[MT][NT][4], float ds[MT][NT][4], const float *stats,
         for (int i = 0; i < MT * 4; i++) {
             const int m = i / 4, e = i % 4, row = key + m * 16 + e / 2 * 8;
             float p = cadre_exp2(s[m][n][e] * scale - (e % 2 ? of.z : of.x));
-            if (masked && row > query + n * 8 + e % 2)
+            if (masked && row > (last < 0 ? query + n * 8 + e % 2 : last))
                 p = 0;
             s[m][n][e] = p;
             ds[m][n][e] = p * (ds[m][n][e] - (e % 2 ? of.w : of.y));
@@ -92,7 +93,8 @@ __global__ void __launch_bounds__(CADRE_MMA_THREADS)
     const int64_t b = blockIdx.x / a.kv_heads;
     const int first = (int)blockIdx.y * OWN, lane = cadre_mma_lane();
     const int mine = first + cadre_mma_warp() * 16 * MT;
-    const int tiles = (a.time - first + QUERIES - 1) / QUERIES;
+    const int begin = a.full ? 0 : first; /* of the queries that see these keys */
+    const int tiles = (a.time - begin + QUERIES - 1) / QUERIES;
     const float scale = (float)a.scale * LOG2_E;
     float dk[MT][D / 8][4], dv[MT][D / 8][4], by[MT][2], one[MT][2];
     clear<D>(dk);
@@ -101,10 +103,10 @@ __global__ void __launch_bounds__(CADRE_MMA_THREADS)
                               first, a.time);
     cadre_mma_load<T, D, OWN>(v, cadre_attention_rows<T>(a, a.v, a.ldv, b, kv), a.ldv,
                               first, a.time);
-    load_queries<T, D>(stages, a, b, kv * group, first);
+    load_queries<T, D>(stages, a, b, kv * group, begin);
     cadre_copy_commit();
     for (int i = 0; i < group * tiles; i++) {
-        const int next = i + 1, query = first + i % tiles * QUERIES;
+        const int next = i + 1, query = begin + i % tiles * QUERIES;
         uint32_t *q = stages + i % 2 * stage<D>::WORDS;
         float s[MT][NT][4], ds[MT][NT][4];
         cadre_copy_wait<0>();
@@ -112,15 +114,16 @@ __global__ void __launch_bounds__(CADRE_MMA_THREADS)
         if (next < group * tiles)
             load_queries<T, D>(stages + next % 2 * stage<D>::WORDS, a, b,
                                kv * group + next / tiles,
-                               first + next % tiles * QUERIES);
+                               begin + next % tiles * QUERIES);
         cadre_copy_commit();
-        if (query + QUERIES <= mine)
+        if (!a.full && query + QUERIES <= mine)
             continue; /* all before this warp's keys */
         cadre_mma_scores<T, D, MT, NT>(s, k, q);
         cadre_mma_scores<T, D, MT, NT>(ds, v, q + TILE);
         transposed_gradient<NT>(s, ds, (const float *)(q + 2 * TILE), scale,
                                 mine + lane / 4, query + lane % 4 * 2,
-                                mine + 16 * MT - 1 > query);
+                                mine + 16 * MT - 1 > (a.full ? a.time - 1 : query),
+                                a.full ? a.time - 1 : -1);
         cadre_mma_mix<T, D, MT, NT>(dv, s, q + TILE);
         cadre_mma_mix<T, D, MT, NT>(dk, ds, q);
     }
@@ -139,14 +142,15 @@ __global__ void __launch_bounds__(CADRE_MMA_THREADS)
 template <int NT>
 __device__ __forceinline__ void gradient(const float s[MT][NT][4], float ds[MT][NT][4],
                                          const float2 stats[MT][2], float scale,
-                                         int query, int key, bool masked)
+                                         int query, int key, bool masked, int last)
 {
 #pragma unroll
     for (int i = 0; i < MT * NT * 4; i++) {
         const int m = i / (NT * 4), n = i / 4 % NT, e = i % 4;
         const float2 of = stats[m][e / 2];
         float p = cadre_exp2(s[m][n][e] * scale - of.x);
-        if (masked && key + n * 8 + e % 2 > query + m * 16 + e / 2 * 8)
+        if (masked &&
+            key + n * 8 + e % 2 > (last < 0 ? query + m * 16 + e / 2 * 8 : last))
             p = 0;
         ds[m][n][e] = p * (ds[m][n][e] - of.y);
     }
@@ -165,7 +169,7 @@ __global__ void __launch_bounds__(CADRE_MMA_THREADS)
     const T *from_k = cadre_attention_rows<T>(a, a.k, a.ldk, b, kv);
     const T *from_v = cadre_attention_rows<T>(a, a.v, a.ldv, b, kv);
     const int first = (int)(gridDim.y - 1 - blockIdx.y) * OWN, lane = cadre_mma_lane();
-    const int end = first + OWN < a.time ? first + OWN : a.time;
+    const int end = cadre_attention_end(a, first + OWN);
     const int mine = first + cadre_mma_warp() * 16 * MT;
     const float scale = (float)a.scale * LOG2_E;
     const float2 *rows =
@@ -195,12 +199,13 @@ __global__ void __launch_bounds__(CADRE_MMA_THREADS)
             cadre_mma_load<T, D, KEYS>(other + TILE, from_v, a.ldv, key + KEYS, a.time);
         }
         cadre_copy_commit();
-        if (key >= mine + 16 * MT)
+        if (!a.full && key >= mine + 16 * MT)
             continue; /* all above the diagonal */
         cadre_mma_scores<T, D, MT, NT>(s, q, k);
         cadre_mma_scores<T, D, MT, NT>(ds, dout, k + TILE);
         gradient<NT>(s, ds, stats, scale, mine + lane / 4, key + lane % 4 * 2,
-                     key + KEYS - 1 > mine);
+                     key + KEYS - 1 > (a.full ? a.time - 1 : mine),
+                     a.full ? a.time - 1 : -1);
         cadre_mma_mix<T, D, MT, NT>(dq, ds, k);
     }
     cadre_mma_store<T, D, MT>(cadre_attention_rows_out<T>(a, a.dq, a.ldq, b, head),

@@ -23,11 +23,12 @@ template <int D> struct state {
 };
 
 /* One step of the softmax: s becomes 2^((s - most) * scale). `first` is the token of
- * this lane's first row, `key` that of its first column. */
+ * this lane's first row, `key` that of its first column; `last` is the last key of all
+ * rows, or -1 where a row sees the keys up to its own. */
 template <int D>
 __device__ __forceinline__ void softmax_step(struct state<D> &w,
                                              float s[MT][shape<D>::NT][4], float scale,
-                                             int first, int key, bool masked)
+                                             int first, int key, bool masked, int last)
 {
     enum { NT = shape<D>::NT };
 #pragma unroll
@@ -37,7 +38,7 @@ __device__ __forceinline__ void softmax_step(struct state<D> &w,
 #pragma unroll
         for (int j = 0; j < NT * 2; j++) {
             float *x = &s[m][j / 2][half * 2 + j % 2];
-            if (masked && key + j / 2 * 8 + j % 2 > row)
+            if (masked && key + j / 2 * 8 + j % 2 > (last < 0 ? row : last))
                 *x = -INFINITY;
             top = fmaxf(top, *x);
         }
@@ -102,7 +103,7 @@ __global__ void __launch_bounds__(CADRE_MMA_THREADS)
     const T *from_k = cadre_attention_rows<T>(a, a.k, a.ldk, b, kv);
     const T *from_v = cadre_attention_rows<T>(a, a.v, a.ldv, b, kv);
     const int first = (int)(gridDim.y - 1 - blockIdx.y) * ROWS; /* long ones first */
-    const int end = first + ROWS < a.time ? first + ROWS : a.time;
+    const int end = cadre_attention_end(a, first + ROWS);
     const int mine = first + cadre_mma_warp() * 16 * MT, lane = cadre_mma_lane();
     const float scale = (float)a.scale * LOG2_E;
     struct state<D> w;
@@ -112,7 +113,8 @@ __global__ void __launch_bounds__(CADRE_MMA_THREADS)
     cadre_mma_load<T, D, KEYS>(k, from_k, a.ldk, 0, a.time);
     cadre_copy_commit();
     for (int key = 0; key < end; key += KEYS) {
-        const bool works = key < mine + 16 * MT; /* not all above the diagonal */
+        /* not all above the diagonal */
+        const bool works = a.full || key < mine + 16 * MT;
         float s[MT][NT][4];
         cadre_copy_wait<0>();
         __syncthreads(); /* keys have arrived, the last values are free */
@@ -128,7 +130,8 @@ __global__ void __launch_bounds__(CADRE_MMA_THREADS)
         if (!works)
             continue;
         softmax_step<D>(w, s, scale, mine + lane / 4, key + lane % 4 * 2,
-                        key + KEYS - 1 > mine);
+                        key + KEYS - 1 > (a.full ? a.time - 1 : mine),
+                        a.full ? a.time - 1 : -1);
         cadre_mma_mix<T, D, MT, NT>(w.acc, s, v);
     }
     finish<D>(w, (float *)a.lse + (int64_t)blockIdx.x * a.time, scale, mine + lane / 4,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Causal attention on the ordinary cores, for every dtype and head sizes up to 256. The
+/* Attention on the ordinary cores, for every dtype and head sizes up to 256. The
  * same tiles and recurrences as FlashAttention-2 (Dao 2023): a block of E x E threads
  * holds A*E rows of its matrix and loops over the tiles of the other.
  *
@@ -206,7 +206,8 @@ __device__ __forceinline__ void softmax_step(const P &at, W s[P::A][P::A], W sca
         W top = most[a];
 #pragma unroll
         for (int b = 0; b < P::A; b++) {
-            const bool seen = key + at.tx + P::E * b <= row + at.ty + P::E * a;
+            const bool seen = key + at.tx + P::E * b <=
+                              cadre_attention_last(at.view, row + at.ty + P::E * a);
             s[a][b] = seen ? s[a][b] * scale : (W)-INFINITY;
             top = larger(s[a][b], top);
         }
@@ -240,7 +241,8 @@ __global__ void __launch_bounds__(P::E *P::E) forward(struct cadre_attention_vie
     for (int i = 0; i < P::A; i++)
         most[i] = (W)-INFINITY;
     at.load(q, a.q, a.ldq, b, head, first);
-    for (int key = 0; key <= first; key += P::ROWS) {
+    const int end = cadre_attention_end(a, first + 1);
+    for (int key = 0; key < end; key += P::ROWS) {
         W s[P::A][P::A];
         __syncthreads();
         at.load(k, a.k, a.ldk, b, kv, key);
@@ -291,7 +293,8 @@ __global__ void __launch_bounds__(P::E *P::E)
     W acc[P::A][P::C] = {}, by[P::A];
     at.load(q, a.q, a.ldq, b, head, first);
     at.load(dout, a.dout, a.ldo, b, head, first);
-    for (int key = 0; key <= first; key += P::ROWS) {
+    const int end = cadre_attention_end(a, first + 1);
+    for (int key = 0; key < end; key += P::ROWS) {
         W s[P::A][P::A], ds[P::A][P::A];
         __syncthreads();
         at.load(k, a.k, a.ldk, b, kv, key);
@@ -303,7 +306,8 @@ __global__ void __launch_bounds__(P::E *P::E)
             const int row = first + at.ty + P::E * (i / P::A);
             score_gradient(&s[i / P::A][i % P::A], &ds[i / P::A][i % P::A], (W)a.scale,
                            stats[2 * row], stats[2 * row + 1],
-                           key + at.tx + P::E * (i % P::A) <= row);
+                           key + at.tx + P::E * (i % P::A) <=
+                               cadre_attention_last(a, row));
         }
         at.keep(p, ds);
         __syncwarp();
@@ -333,7 +337,7 @@ __global__ void __launch_bounds__(P::E *P::E)
     at.load(v, a.v, a.ldv, b, kv, first);
     for (int head = kv * group; head < (kv + 1) * group; head++) {
         const W *stats = (const W *)a.stats + (b * a.heads + head) * a.padded * 2;
-        for (int row = first; row < a.time; row += P::ROWS) {
+        for (int row = a.full ? 0 : first; row < a.time; row += P::ROWS) {
             W s[P::A][P::A], ds[P::A][P::A];
             __syncthreads();
             at.load(q, a.q, a.ldq, b, head, row);
@@ -345,7 +349,8 @@ __global__ void __launch_bounds__(P::E *P::E)
                 const int at_row = row + at.tx + P::E * (i % P::A);
                 score_gradient(&s[i / P::A][i % P::A], &ds[i / P::A][i % P::A],
                                (W)a.scale, stats[2 * at_row], stats[2 * at_row + 1],
-                               first + at.ty + P::E * (i / P::A) <= at_row);
+                               first + at.ty + P::E * (i / P::A) <=
+                                   cadre_attention_last(a, at_row));
             }
             at.keep(p, s);
             at.keep(dp, ds);

@@ -69,7 +69,8 @@ cadre_status cadre_cuda_maximum(uint32_t dtype, void *out, const void *a, const 
 cadre_status cadre_cuda_cast(uint32_t to, void *dst, uint32_t from, const void *src,
                              int64_t count, void *stream);
 
-/* embedding and loss: embed.cu, xent.cu */
+/* embedding and loss: embed.cu, patches.cu, xent.cu */
+cadre_status cadre_cuda_patches(const struct cadre_patches *a, void *stream);
 cadre_status cadre_cuda_embed_fwd(const struct cadre_embed *a, void *stream);
 size_t cadre_cuda_embed_bwd_tokens_scratch(const struct cadre_embed *a);
 cadre_status cadre_cuda_embed_bwd_tokens(const struct cadre_embed *a, void *scratch,

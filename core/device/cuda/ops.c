@@ -108,6 +108,11 @@ static cadre_status embed_bwd_positions(struct cadre_device *device,
     LAUNCH(cadre_cuda_embed_bwd_positions(a, stream));
 }
 
+static cadre_status patches(struct cadre_device *device, const struct cadre_patches *a)
+{
+    LAUNCH(cadre_cuda_patches(a, stream));
+}
+
 static cadre_status xent_fwd(struct cadre_device *device, const struct cadre_xent *a)
 {
     LAUNCH(cadre_cuda_xent_fwd(a, stream));
@@ -364,6 +369,7 @@ const struct cadre_device_ops cadre_cuda_ops = {
     .swiglu_fwd = swiglu_fwd,
     .swiglu_bwd = swiglu_bwd,
     .add = add,
+    .patches = patches,
     .embed_fwd = embed_fwd,
     .embed_bwd_tokens = embed_bwd_tokens,
     .embed_bwd_positions = embed_bwd_positions,

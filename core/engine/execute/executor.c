@@ -45,6 +45,13 @@ static size_t token_bytes(const struct cadre_executor_config *config)
     return ((size_t)(config->batch * config->time) * sizeof(int32_t) + 63) / 64 * 64;
 }
 
+/* Of a micro-batch: its tokens, or the bytes of its images. */
+static size_t input_bytes(const struct cadre_executor_config *config)
+{
+    const int64_t each = cadre_model_inputs(&config->model->config, config->time);
+    return ((size_t)(config->batch * each) * sizeof(int32_t) + 63) / 64 * 64;
+}
+
 static bool is_block(const struct cadre_executor_config *config, uint32_t unit)
 {
     return unit > 0 && unit + 1 < config->model->n_units;
@@ -139,7 +146,7 @@ static size_t slot_layout(const struct cadre_executor_config *config,
     if (chunk->begin == 0) {
         if (fill)
             fill->tokens = (int32_t *)(void *)(at + used);
-        used += token_bytes(config);
+        used += input_bytes(config);
     }
     if (chunk->end == config->model->n_units) {
         if (fill)
@@ -198,7 +205,8 @@ char *cadre_executor_frozen_grad(const struct cadre_executor *exec, uint32_t par
 
 static size_t staging_bytes(const struct cadre_executor_config *config)
 {
-    return 2 * (size_t)(config->batch * config->time) * sizeof(int32_t);
+    const int64_t each = cadre_model_inputs(&config->model->config, config->time);
+    return (size_t)(config->batch * (each + config->time)) * sizeof(int32_t);
 }
 
 void cadre_executor_note(const struct cadre_executor_config *config,

@@ -106,9 +106,10 @@ static cadre_status run_unit(struct cadre_executor *exec, struct cadre_eval *eva
     cadre_status rc = CADRE_OK;
     slot->microbatch = 0;
     if (unit == 0)
-        rc = device->ops->to_device(device, slot->tokens, eval->inputs,
-                                    (size_t)(eval->batch * eval->time) *
-                                        sizeof(int32_t));
+        rc = device->ops->to_device(
+            device, slot->tokens, eval->inputs,
+            (size_t)(eval->batch * cadre_model_inputs(&model->config, eval->time)) *
+                sizeof(int32_t));
     if (rc == CADRE_OK && head)
         rc = device->ops->to_device(device, slot->targets, eval->targets,
                                     (size_t)loss_rows(exec, eval) * sizeof(int32_t));

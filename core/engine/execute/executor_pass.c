@@ -317,10 +317,12 @@ cadre_status cadre_executor_load(struct cadre_executor *exec, struct cadre_slot 
         return CADRE_OK;
     struct cadre_device *device = config->device;
     int64_t n = config->batch * config->time;
+    int64_t inputs =
+        config->batch * cadre_model_inputs(&config->model->config, config->time);
     bool classify = config->model->config.classes > 0;
     struct cadre_staging *staging;
     CADRE_TRY(next_staging(exec, &staging));
-    int32_t *targets = staging->tokens + n;
+    int32_t *targets = staging->tokens + inputs;
     struct cadre_batch batch = {
         .inputs = staging->tokens,
         .targets = classify ? NULL : targets,
@@ -337,7 +339,7 @@ cadre_status cadre_executor_load(struct cadre_executor *exec, struct cadre_slot 
         return cadre_fail(why, rc, "cannot read micro-batch %lld of step %llu",
                           (long long)slot->global_microbatch,
                           (unsigned long long)exec->step);
-    CADRE_TRY(put_tokens(exec, slot->tokens, batch.inputs, n));
+    CADRE_TRY(put_tokens(exec, slot->tokens, batch.inputs, inputs));
     CADRE_TRY(put_tokens(exec, slot->targets, targets, classify ? config->batch : n));
     if (config->pinned)
         CADRE_TRY(device->ops->event_record(device, &staging->sent));

@@ -37,7 +37,7 @@ struct cadre_chunk_state {
 
 /* A batch on the host, being copied to the device. */
 struct cadre_staging {
-    int32_t *tokens; /* (B, T) inputs, then (B, T) targets */
+    int32_t *tokens; /* inputs of B samples, then (B, T) targets */
     cadre_device_event sent; /* once this happened, tokens may be overwritten */
 };
 enum { CADRE_STAGINGS = 2 };

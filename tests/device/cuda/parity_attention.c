@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Causal attention: heads of many sizes, shared keys and values, rows longer than their
- * used part, q, k and v in separate rows or in those of one buffer. */
+/* Attention, causal and full: heads of many sizes, shared keys and values, rows longer
+ * than their used part, q, k and v in separate rows or in those of one buffer. */
 #include <math.h>
 #include <stdio.h>
 
@@ -10,22 +10,25 @@ enum { Q, K, V, OUT, LSE, DOUT, DQ, DK, DV };
 
 struct attention {
     int64_t batch, time, heads, kv_heads, size, pad;
-    bool packed;
+    bool packed, full;
 };
 
 static const struct attention cases[] = {
-    {1, 1, 1, 1, 8, 0, false},    {2, 7, 2, 1, 16, 0, true},
-    {1, 33, 3, 3, 64, 0, true},   {1, 65, 2, 1, 80, 0, false},
-    {1, 17, 4, 2, 128, 8, false}, {1, 9, 2, 2, 256, 3, false},
-    {1, 129, 1, 1, 64, 8, true},  {1, 70, 1, 1, 128, 0, true},
-    {3, 2, 6, 2, 8, 1, true},     {1, 63, 1, 1, 64, 1, false},
-    {1, 3, 1, 1, 256, 0, true},   {1, 127, 1, 1, 16, 0, false},
+    {1, 1, 1, 1, 8, 0, false, false},    {2, 7, 2, 1, 16, 0, true, false},
+    {1, 33, 3, 3, 64, 0, true, false},   {1, 65, 2, 1, 80, 0, false, false},
+    {1, 17, 4, 2, 128, 8, false, false}, {1, 9, 2, 2, 256, 3, false, false},
+    {1, 129, 1, 1, 64, 8, true, false},  {1, 70, 1, 1, 128, 0, true, false},
+    {3, 2, 6, 2, 8, 1, true, false},     {1, 63, 1, 1, 64, 1, false, false},
+    {1, 3, 1, 1, 256, 0, true, false},   {1, 127, 1, 1, 16, 0, false, false},
+    {2, 17, 4, 4, 16, 0, true, true},    {1, 65, 2, 1, 64, 0, true, true},
+    {1, 130, 1, 1, 128, 8, false, true}, {1, 50, 2, 2, 80, 0, true, true},
 };
 static const struct attention large[] = {
-    {1, 1024, 2, 2, 64, 0, true}, {1, 1023, 2, 1, 128, 0, true},
-    {1, 257, 2, 2, 80, 0, false}, {1, 513, 2, 1, 256, 8, false},
-    {8, 127, 4, 4, 16, 0, true},  {1, 1000, 2, 1, 8, 0, false},
-    {3, 255, 3, 1, 64, 8, false}, {1, 1024, 1, 1, 128, 3, false},
+    {1, 1024, 2, 2, 64, 0, true, false}, {1, 1023, 2, 1, 128, 0, true, false},
+    {1, 257, 2, 2, 80, 0, false, false}, {1, 513, 2, 1, 256, 8, false, false},
+    {8, 127, 4, 4, 16, 0, true, false},  {1, 1000, 2, 1, 8, 0, false, false},
+    {3, 255, 3, 1, 64, 8, false, false}, {1, 1024, 1, 1, 128, 3, false, false},
+    {8, 197, 3, 3, 64, 0, true, true},   {1, 577, 1, 1, 128, 0, true, true},
 };
 
 static void leading(const struct attention *a, int64_t ld[4])
@@ -49,6 +52,7 @@ static cadre_status run(struct cadre_device *device, uint32_t dtype, void **p,
                                       .heads = c->heads,
                                       .kv_heads = c->kv_heads,
                                       .head_size = c->size,
+                                      .full = c->full,
                                       .q = p[Q],
                                       .k = p[K],
                                       .v = p[V],
@@ -81,10 +85,10 @@ static void hold(struct parity *p, uint32_t dtype, struct attention a)
     const int q = a.packed ? Q + 1 : 0, dq = a.packed ? DQ + 1 : 0;
     char name[96];
     snprintf(name, sizeof name,
-             "attention of %lld x %lld, %lld/%lld heads of %lld, ld %+lld%s",
+             "attention of %lld x %lld, %lld/%lld heads of %lld, ld %+lld%s%s",
              (long long)a.batch, (long long)a.time, (long long)a.heads,
              (long long)a.kv_heads, (long long)a.size, (long long)a.pad,
-             a.packed ? ", packed" : "");
+             a.packed ? ", packed" : "", a.full ? ", full" : "");
     struct parity_case c = {
         .name = name,
         .calls = {PARITY_ENTRY(attention_fwd), PARITY_ENTRY(attention_bwd)},

@@ -1,9 +1,70 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Embeddings and the loss. */
+/* Images as patches, embeddings and the loss. */
 #include <math.h>
 #include <stdio.h>
 
 #include "tests/device/cuda/parity.h"
+
+/* ---- patches ---- */
+
+enum { PIXELS, ROWS, KINDS };
+
+static cadre_status run_patches(struct cadre_device *device, uint32_t dtype, void **p,
+                                const void *ctx)
+{
+    struct cadre_patches a = *(const struct cadre_patches *)ctx;
+    a.dtype = dtype;
+    a.pixels = p[PIXELS];
+    a.rows = p[ROWS];
+    a.kinds = p[KINDS];
+    return device->ops->patches(device, &a);
+}
+
+static void fill_pixels(const void *ctx, int arg, double *x, int64_t count)
+{
+    (void)ctx;
+    for (int64_t i = 0; i < count && arg == PIXELS; i++)
+        x[i] = floor((x[i] + 1) / 2 * 255.99);
+}
+
+/* Rounded once from double: the CPU's bits. */
+static void compare_patches(struct parity *p, uint32_t dtype, struct cadre_patches a)
+{
+    const int64_t rows = a.batch * (cadre_patches_count(&a) + 1);
+    const struct parity_case c = {
+        .name = a.nhwc ? "patches of pixels" : "patches of planes",
+        .calls = {PARITY_ENTRY(patches)},
+        .dtype = dtype,
+        .args = {[PIXELS] = {CADRE_U8, a.batch, a.stride, .seed = 1},
+                 [ROWS] = {PARITY_OP, rows, a.channels * a.size * a.size, .out = true,
+                           .bits = true},
+                 [KINDS] = {CADRE_I32, 1, rows, .out = true, .bits = true}},
+        .run = run_patches,
+        .ctx = &a,
+        .fill = fill_pixels,
+    };
+    parity_hold(p, &c);
+}
+
+static void patches(struct parity *p, uint32_t dtype)
+{
+    for (int nhwc = 0; nhwc < 2; nhwc++) {
+        struct cadre_patches a = {.batch = 3,
+                                  .height = 8,
+                                  .width = 12,
+                                  .channels = 3,
+                                  .size = 4,
+                                  .stride = 288,
+                                  .nhwc = nhwc,
+                                  .mean = {0.5, 0.25, 0.1},
+                                  .std = {0.25, 0.3, 1}};
+        compare_patches(p, dtype, a);
+        a.channels = 1;
+        a.size = 2;
+        a.stride = 100;
+        compare_patches(p, dtype, a);
+    }
+}
 
 /* ---- embeddings ---- */
 
@@ -223,6 +284,7 @@ static void losses(struct parity *p, uint32_t dtype)
 void parity_losses(struct parity *p)
 {
     for (int d = 0; d < 4; d++) {
+        patches(p, parity_dtypes[d]);
         embeddings(p, parity_dtypes[d]);
         losses(p, parity_dtypes[d]);
     }

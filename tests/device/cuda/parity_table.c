@@ -30,6 +30,7 @@ static const struct entry {
     {"swiglu_fwd", PARITY_ENTRY(swiglu_fwd), FLOATS},
     {"swiglu_bwd", PARITY_ENTRY(swiglu_bwd), FLOATS},
     {"add", PARITY_ENTRY(add), FLOATS},
+    {"patches", PARITY_ENTRY(patches), FLOATS},
     {"embed_fwd", PARITY_ENTRY(embed_fwd), FLOATS},
     {"embed_bwd_tokens", PARITY_ENTRY(embed_bwd_tokens), FLOATS},
     {"embed_bwd_positions", PARITY_ENTRY(embed_bwd_positions), FLOATS},
