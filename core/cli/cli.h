@@ -30,12 +30,14 @@ struct cadre_cli_args {
     const char *prompt;
     const char *from; /* --from: parameters to use */
     const char *tokens; /* --tokens: how many to generate */
+    const char *temperature, *top_k, *top_p, *seed; /* of generated tokens */
     const char *role; /* --role: of a new plugin */
     const char *archive; /* --archive: a file to write */
-    bool dry_run, json, greedy, once;
+    bool dry_run, json, greedy, no_cache, once;
     bool list, collect; /* of a comparison */
     struct cadre_check_request check; /* its flags; the plugin is `conf` */
     struct cadre_cli_texts set; /* --set */
+    struct cadre_cli_texts stop; /* --stop */
     struct cadre_cli_texts fail_if; /* --fail-if */
 };
 

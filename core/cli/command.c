@@ -159,6 +159,7 @@ void cadre_cli_args_fini(struct cadre_cli_args *args)
 {
     free(args->words.item);
     free(args->set.item);
+    free(args->stop.item);
     free(args->fail_if.item);
     free(args->ini);
     free(args->resume);

@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `cadre generate`: sample text or heartbeats, one token at a time from the model's
- * distribution, or the likeliest with --greedy. The whole prefix is computed again for
- * every token. */
+ * distribution, or the likeliest with --greedy. Keys and values of earlier tokens are
+ * kept, so that a token costs one row. */
 #include "core/cli/cli.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/log.h"
 #include "core/base/memory.h"
-#include "core/base/rng.h"
 #include "core/cli/generate_ecg.h"
 #include "core/data/tokenizer/tokenizer.h"
+#include "core/generate/decoder.h"
+#include "core/generate/sampler.h"
+#include "core/generate/stops.h"
 #include "core/run/spec_check.h"
 #include "core/train/train.h"
 
@@ -26,26 +28,70 @@ struct generator {
     bool ecg; /* tokens are samples: there is no tokenizer */
     struct cadre_tokenizer *tokenizer;
     int64_t vocab; /* tokens that there are; the model may have more */
-    int32_t *ids, *targets;
+    int32_t *ids;
     size_t n, n_prompt;
-    double *p; /* of the vocabulary */
-    void *logits;
+    struct cadre_decoder *decoder;
+    struct cadre_sampler *sampler;
+    struct cadre_stops stops;
 };
 
-static cadre_status count_tokens(const struct cadre_cli_args *args, size_t *n,
-                                 struct cadre_error *err)
+/* *value = the number in `text`, from `least` to `most`; unchanged where text is NULL.
+ */
+static cadre_status whole(const char *name, const char *text, uint64_t least,
+                          uint64_t most, uint64_t *value, struct cadre_error *err)
 {
     char *end = NULL;
-    *n = DEFAULT_TOKENS;
-    if (!args->tokens)
+    if (!text)
         return CADRE_OK;
     errno = 0;
-    long value = strtol(args->tokens, &end, 10);
-    if (errno || *end || end == args->tokens || value < 1 || value > 1000000)
+    unsigned long long given = strtoull(text, &end, 10);
+    if (errno || *end || *text < '0' || *text > '9' || given < least || given > most)
         return cadre_fail(err, CADRE_E_INVALID,
-                          "--tokens '%s': expected a number from 1 to 1000000",
-                          args->tokens);
-    *n = (size_t)value;
+                          "%s '%s': expected a number from %llu to %llu", name, text,
+                          (unsigned long long)least, (unsigned long long)most);
+    *value = given;
+    return CADRE_OK;
+}
+
+static cadre_status real(const char *name, const char *text, double *value,
+                         struct cadre_error *err)
+{
+    char *end = NULL;
+    if (!text)
+        return CADRE_OK;
+    *value = strtod(text, &end);
+    if (*end || end == text)
+        return cadre_fail(err, CADRE_E_INVALID, "%s '%s': expected a number", name,
+                          text);
+    return CADRE_OK;
+}
+
+/* How tokens are taken, by the options; the run's seed unless one is named. */
+static cadre_status read_sampling(const struct generator *g,
+                                  struct cadre_sampling *sampling,
+                                  struct cadre_error *err)
+{
+    const struct cadre_cli_args *args = g->args;
+    uint64_t top_k = 0;
+    const char *chance = args->temperature ? "--temperature"
+                         : args->top_k     ? "--top-k"
+                         : args->top_p     ? "--top-p"
+                         : args->seed      ? "--seed"
+                                           : NULL;
+    if (args->greedy && chance)
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "--greedy and %s: the likeliest token is not drawn by "
+                          "chance; leave one of them out",
+                          chance);
+    *sampling = (struct cadre_sampling){.greedy = args->greedy,
+                                        .temperature = 1,
+                                        .top_p = 1,
+                                        .seed = g->spec->run.seed};
+    CADRE_TRY(real("--temperature", args->temperature, &sampling->temperature, err));
+    CADRE_TRY(whole("--top-k", args->top_k, 1, INT32_MAX, &top_k, err));
+    CADRE_TRY(real("--top-p", args->top_p, &sampling->top_p, err));
+    CADRE_TRY(whole("--seed", args->seed, 0, UINT64_MAX, &sampling->seed, err));
+    sampling->top_k = (int64_t)top_k;
     return CADRE_OK;
 }
 
@@ -82,52 +128,15 @@ static cadre_status encode_prompt(struct generator *g, size_t more,
     return CADRE_OK;
 }
 
-/* Probabilities of the token after ids[0, n), of the last `context` of them. */
-static cadre_status predict(struct generator *g, struct cadre_error *err)
+static cadre_status show(const char *bytes, size_t size, struct cadre_error *err)
 {
-    int64_t context = g->spec->run.model.context, vocab = g->spec->run.model.vocab;
-    int64_t time = (int64_t)g->n < context ? (int64_t)g->n : context;
-    struct cadre_eval eval = {
-        .inputs = g->ids + g->n - (size_t)time,
-        .targets = g->targets,
-        .batch = 1,
-        .time = time,
-        .logits = g->logits,
-    };
-    CADRE_TRY(cadre_executor_eval(g->rank->exec, &eval, err));
-    double most = -INFINITY, sum = 0;
-    for (int64_t v = 0; v < vocab; v++) {
-        int64_t at = (time - 1) * vocab + v;
-        g->p[v] = g->spec->run.model.dtype == CADRE_F64
-                      ? ((double *)g->logits)[at]
-                      : (double)((float *)g->logits)[at];
-        most = fmax(most, g->p[v]);
-    }
-    for (int64_t v = 0; v < vocab; v++)
-        sum += g->p[v] = exp(g->p[v] - most);
-    for (int64_t v = 0; v < vocab; v++)
-        g->p[v] /= sum;
+    if (fwrite(bytes, 1, size, stdout) != size || fflush(stdout) != 0)
+        return cadre_fail_errno(err, CADRE_E_IO, errno, "cannot write to stdout");
     return CADRE_OK;
 }
 
-static int32_t choose(const struct generator *g)
-{
-    int64_t vocab = g->vocab;
-    int32_t best = 0;
-    if (g->args->greedy) {
-        for (int64_t v = 1; v < vocab; v++)
-            if (g->p[v] > g->p[best])
-                best = (int32_t)v;
-        return best;
-    }
-    uint64_t key = cadre_rng_key(g->spec->run.seed, "generate");
-    double left = cadre_rng_uniform(key, g->n);
-    while (best + 1 < vocab && left > g->p[best])
-        left -= g->p[best++];
-    return best;
-}
-
-static cadre_status put(const struct generator *g, size_t i, struct cadre_error *err)
+/* Print token i; of the text behind the prompt, what no --stop holds back. */
+static cadre_status put(struct generator *g, size_t i, struct cadre_error *err)
 {
     const char *bytes;
     size_t size;
@@ -139,39 +148,57 @@ static cadre_status put(const struct generator *g, size_t i, struct cadre_error 
     if (cadre_tokenizer_decode(g->tokenizer, previous, g->ids[i], &bytes, &size) !=
         CADRE_OK)
         return cadre_fail(err, CADRE_E_INTERNAL, "token %d has no text", g->ids[i]);
-    if (fwrite(bytes, 1, size, stdout) != size || fflush(stdout) != 0)
-        return cadre_fail_errno(err, CADRE_E_IO, errno, "cannot write to stdout");
-    return CADRE_OK;
+    if (i >= g->n_prompt)
+        CADRE_TRY(cadre_stops_add(&g->stops, bytes, size, &bytes, &size, err));
+    return show(bytes, size, err);
+}
+
+/* Say when the model no longer sees all; *begin is what it saw from before. */
+static void say_context(const struct generator *g, size_t *begin)
+{
+    const size_t now = cadre_decoder_begin(g->decoder);
+    const size_t context = cadre_decoder_context(g->decoder);
+    if (now != *begin && g->n == g->n_prompt)
+        cadre_log(CADRE_LOG_WARN, "generate",
+                  "the prompt has %zu tokens, the model's context is %zu: it sees the "
+                  "last %zu of them",
+                  g->n, context, g->n - now);
+    else if (now != *begin)
+        cadre_log(*begin == 0 ? CADRE_LOG_INFO : CADRE_LOG_DEBUG, "generate",
+                  "the model's context of %zu tokens is full after %zu: it goes on "
+                  "from the last %zu, and so each time it is full",
+                  context, g->n - 1, g->n - now);
+    *begin = now;
 }
 
 static cadre_status generate(struct generator *g, size_t more, struct cadre_error *err)
 {
-    const struct cadre_model_config *m = &g->spec->run.model;
-    cadre_status rc = CADRE_OK;
-    g->targets = cadre_calloc((size_t)m->context, sizeof *g->targets);
-    g->p = cadre_calloc((size_t)m->vocab, sizeof *g->p);
-    g->logits = cadre_calloc((size_t)(m->context * m->vocab), sizeof(double));
-    if (!g->targets || !g->p || !g->logits)
-        return cadre_no_memory(err, "the logits");
+    const char *rest;
+    size_t size, begin = 0;
     for (size_t i = 0; i < g->n_prompt; i++)
         CADRE_TRY(put(g, i, err));
-    for (size_t i = 0; i < more; i++) {
-        CADRE_TRY(predict(g, err));
-        g->ids[g->n] = choose(g);
+    for (size_t i = 0; i < more && !g->stops.stopped; i++) {
+        const double *logits;
+        CADRE_TRY(cadre_decoder_next(g->decoder, g->ids, g->n, &logits, err));
+        say_context(g, &begin);
+        CADRE_TRY(cadre_sampler_take(g->sampler, logits, g->n, &g->ids[g->n], err));
         g->n++;
         CADRE_TRY(put(g, g->n - 1, err));
     }
-    if (!g->ecg && putchar('\n') == EOF)
-        rc = cadre_fail(err, CADRE_E_IO, "cannot write to stdout");
-    return rc;
+    if (g->ecg)
+        return CADRE_OK;
+    cadre_stops_end(&g->stops, &rest, &size);
+    CADRE_TRY(show(rest, size, err));
+    return show("\n", 1, err);
 }
 
 static cadre_status check_model(const struct generator *g, struct cadre_error *err)
 {
-    if (g->spec->run.model.classes > 0)
-        return cadre_fail(err, CADRE_E_INVALID,
-                          "a classification model generates nothing; use a language "
-                          "model, or for heartbeats data.task = foundation");
+    if (g->ecg && g->args->stop.n > 0)
+        return cadre_fail(
+            err, CADRE_E_INVALID,
+            "--stop '%s': heartbeats have no text to end at; leave it out",
+            g->args->stop.item[0]);
     if (!g->ecg)
         CADRE_TRY(cadre_spec_check_tokens(g->spec, g->vocab, err));
     if (g->vocab > g->spec->run.model.vocab)
@@ -194,14 +221,40 @@ static cadre_status is_ecg(const struct cadre_cli_args *args, bool *ecg,
     return CADRE_OK;
 }
 
+/* What makes tokens, by the options. */
+static cadre_status open_parts(struct generator *g, struct cadre_error *err)
+{
+    const struct cadre_cli_texts *stop = &g->args->stop;
+    struct cadre_sampling sampling;
+    CADRE_TRY(read_sampling(g, &sampling, err));
+    CADRE_TRY(cadre_stops_init(&g->stops, (const char *const *)stop->item,
+                               (size_t)stop->n, err));
+    CADRE_TRY(cadre_decoder_create(g->rank, !g->args->no_cache, &g->decoder, err));
+    if (!g->ecg)
+        CADRE_TRY(
+            cadre_tokenizer_open(g->spec->config.data.tokenizer, &g->tokenizer, err));
+    g->vocab = g->ecg ? g->spec->data_info.vocab : cadre_tokenizer_vocab(g->tokenizer);
+    CADRE_TRY(check_model(g, err));
+    return cadre_sampler_create(&sampling, g->vocab, &g->sampler, err);
+}
+
+static void close_parts(struct generator *g)
+{
+    cadre_sampler_destroy(g->sampler);
+    cadre_decoder_destroy(g->decoder);
+    cadre_stops_fini(&g->stops);
+    cadre_tokenizer_close(g->tokenizer);
+    free(g->ids);
+}
+
 static cadre_status generate_text(const struct cadre_cli_args *args,
                                   struct cadre_error *err)
 {
     struct generator g = {.args = args};
     struct cadre_spec *spec = NULL;
     struct cadre_rank rank = {0};
-    size_t more;
-    cadre_status rc = count_tokens(args, &more, err);
+    uint64_t more = DEFAULT_TOKENS;
+    cadre_status rc = whole("--tokens", args->tokens, 1, 1000000, &more, err);
     if (rc == CADRE_OK)
         rc = is_ecg(args, &g.ecg, err);
     if (rc == CADRE_OK)
@@ -210,21 +263,14 @@ static cadre_status generate_text(const struct cadre_cli_args *args,
         return rc;
     g.spec = spec;
     g.rank = &rank;
-    if (!g.ecg)
-        CADRE_TRY_OR(
-            cadre_tokenizer_open(spec->config.data.tokenizer, &g.tokenizer, err), fail);
-    g.vocab = g.ecg ? spec->data_info.vocab : cadre_tokenizer_vocab(g.tokenizer);
-    CADRE_TRY_OR(check_model(&g, err), fail);
-    CADRE_TRY_OR(encode_prompt(&g, more, err), fail);
-    rc = generate(&g, more, err);
-fail:
-    cadre_tokenizer_close(g.tokenizer);
+    rc = open_parts(&g, err);
+    if (rc == CADRE_OK)
+        rc = encode_prompt(&g, more, err);
+    if (rc == CADRE_OK)
+        rc = generate(&g, more, err);
+    close_parts(&g);
     cadre_rank_fini(&rank);
     cadre_spec_destroy(spec);
-    free(g.ids);
-    free(g.targets);
-    free(g.p);
-    free(g.logits);
     return rc;
 }
 
@@ -246,14 +292,52 @@ static const struct cadre_cli_option options[] = {
     {.name = "--greedy",
      .field = CADRE_CLI_FIELD(greedy),
      .help = "the likeliest token each time, none by chance"},
+    {.name = "--temperature",
+     .argument = "X",
+     .kind = CADRE_CLI_TEXT,
+     .field = CADRE_CLI_FIELD(temperature),
+     .help = "divide the logits by X: below 1 likely tokens become likelier (1)"},
+    {.name = "--top-k",
+     .argument = "K",
+     .kind = CADRE_CLI_TEXT,
+     .field = CADRE_CLI_FIELD(top_k),
+     .help =
+         "draw among the K likeliest tokens, and those as likely as the last (all)"},
+    {.name = "--top-p",
+     .argument = "P",
+     .kind = CADRE_CLI_TEXT,
+     .field = CADRE_CLI_FIELD(top_p),
+     .help =
+         "draw among the likeliest tokens that first have P of the probability (1)"},
+    {.name = "--seed",
+     .argument = "N",
+     .kind = CADRE_CLI_TEXT,
+     .field = CADRE_CLI_FIELD(seed),
+     .help = "draw other tokens (run.seed)"},
+    {.name = "--stop",
+     .argument = "TEXT",
+     .kind = CADRE_CLI_TEXT,
+     .field = CADRE_CLI_FIELD(stop),
+     .repeats = true,
+     .help = "end before TEXT, once it is generated"},
+    {.name = "--no-cache",
+     .field = CADRE_CLI_FIELD(no_cache),
+     .help = "compute all that the model sees again for every token, to compare"},
     {0},
 };
 
 const struct cadre_cli_command cadre_command_generate = {
     .name = "generate",
-    .synopsis = "CONF --prompt TEXT [--from DIR] [--tokens N] [--greedy] "
-                "[--set SECTION.KEY=VALUE]... [--out DIR]",
+    .synopsis = "CONF --prompt TEXT [--from DIR] [--tokens N] [--greedy | "
+                "[--temperature X] [--top-k K] [--top-p P] [--seed N]] "
+                "[--stop TEXT]... [--no-cache] [--set SECTION.KEY=VALUE]... "
+                "[--out DIR]",
     .summary = "sample text or heartbeats",
+    .details =
+        "Where the model's context is full, it goes on from the newest half of it, "
+        "which is computed again, and a line says so; a prompt longer than the "
+        "context is cut in the same way. What is drawn depends on the seed and on the "
+        "place in the text, not on threads.",
     .argument = "CONF",
     .kind = CADRE_CLI_CONF,
     .least = 1,

@@ -6,12 +6,17 @@ static int64_t kv_of(const struct cadre_unit *u)
     return u->G * u->D;
 }
 
+static const struct cadre_kv_cache *cache_of(const struct cadre_unit *u)
+{
+    return u->pass ? u->pass->kv_cache : NULL;
+}
+
 struct cadre_keys cadre_keys_carve(struct cadre_carver *carver)
 {
     const struct cadre_unit *u = carver->unit;
     const int64_t all = 2 * u->B * u->K * kv_of(u), own = 2 * u->N * kv_of(u);
     struct cadre_keys keys = {0};
-    if (u->K == u->T)
+    if (u->K == u->T || cache_of(u))
         return keys;
     keys.all = cadre_carve(carver, CADRE_UNIT_SAVED_FOR_INPUT, all);
     keys.grads = cadre_carve(carver, CADRE_UNIT_SCRATCH, all);
@@ -23,9 +28,19 @@ struct cadre_keys cadre_keys_carve(struct cadre_carver *carver)
 void cadre_keys_attend(const struct cadre_unit *u, const struct cadre_keys *keys,
                        struct cadre_attention *a)
 {
+    const struct cadre_kv_cache *cache = cache_of(u);
     const int64_t values = u->B * u->K * kv_of(u);
     if (u->K == u->T)
+        return; /* the packed rows are all */
+    if (cache) {
+        a->position = u->position;
+        a->keys =
+            u->B == 1 ? u->K : cache->room; /* rows from one sequence to the next */
+        a->k = cadre_kv_cache_rows(cache, u->index - 1, false);
+        a->v = cadre_kv_cache_rows(cache, u->index - 1, true);
+        a->ldk = a->ldv = cache->width;
         return;
+    }
     a->position = u->position;
     a->keys = u->K;
     a->k = keys->all;
@@ -68,10 +83,28 @@ static cadre_status order(const struct cadre_unit *u, void *parts, void *all, bo
     return CADRE_OK;
 }
 
+/* k and v of packed rows (N, Q) go behind what the cache keeps. */
+static cadre_status keep(const struct cadre_unit *u, const void *qkv,
+                         const struct cadre_kv_cache *cache)
+{
+    for (int64_t i = 0; i < 2 * u->B; i++) {
+        const int64_t values = i % 2, b = i / 2;
+        const int64_t to = (b * cache->room + u->position) * cache->width;
+        const void *columns =
+            cadre_unit_at(u, qkv, b * u->T * u->Q + u->A + values * kv_of(u));
+        void *rows = cadre_kv_cache_rows(cache, u->index - 1, values);
+        CADRE_TRY(u->ops->copy_rows(u->device, u->dtype, cadre_unit_at(u, rows, to),
+                                    cache->width, columns, u->Q, u->T, kv_of(u)));
+    }
+    return CADRE_OK;
+}
+
 cadre_status cadre_keys_gather(const struct cadre_unit *u, const void *qkv,
                                const struct cadre_keys *keys)
 {
     const struct cadre_pass *pass = u->pass;
+    if (cache_of(u))
+        return keep(u, qkv, cache_of(u));
     if (u->K == u->T)
         return CADRE_OK;
     /* only read */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Keys and values of the whole time of a sequence, of which this rank has a part (Llama
- * 3 team 2024, section 3.3.2). Nothing is done where the model has one time rank.
+ * 3 team 2024, section 3.3.2), or which are kept in the pass's cache. Nothing is done
+ * where the model has one time rank and the pass no cache.
  * Private to core/model and its tests. */
 #ifndef CADRE_MODEL_KEYS_H
 #define CADRE_MODEL_KEYS_H
@@ -22,7 +23,8 @@ struct cadre_keys cadre_keys_carve(struct cadre_carver *carver);
 void cadre_keys_attend(const struct cadre_unit *unit, const struct cadre_keys *keys,
                        struct cadre_attention *attention);
 
-/* [collective: time ranks] keys->all = k and v of all ranks' packed rows qkv (N, Q). */
+/* [collective: time ranks] keys->all = k and v of all ranks' packed rows qkv (N, Q).
+ * With a cache, its rows behind those kept = k and v of qkv. */
 cadre_status cadre_keys_gather(const struct cadre_unit *unit, const void *qkv,
                                const struct cadre_keys *keys);
 /* [collective: time ranks] k and v of dqkv (N, Q) = the sum of all ranks' keys->grads

@@ -74,6 +74,11 @@ struct cadre_unit cadre_unit_of(const struct cadre_model *model, uint32_t index,
         .G = model->kv_heads,
         .F = model->hidden,
     };
+    unit.index = index;
+    if (pass && pass->kv_cache) {
+        unit.position = pass->kv_cache->n;
+        unit.K = unit.position + T;
+    }
     unit.M = unit.N;
     if (pass && pass->most_rows > unit.N && model->ep_size > 1)
         unit.M = pass->most_rows;
@@ -140,14 +145,25 @@ size_t cadre_unit_scratch_bytes(const struct cadre_model *model, uint32_t unit,
 }
 
 static cadre_status check(const struct cadre_model *model, uint32_t unit,
-                          const struct cadre_pass *pass)
+                          const struct cadre_pass *pass, bool backward)
 {
     if (unit >= model->n_units) {
         cadre_log(CADRE_LOG_ERROR, "model", "unit %u does not exist, the model has %u",
                   unit, model->n_units);
         return CADRE_E_INVALID;
     }
-    int64_t time = pass->time * model->time_ranks;
+    const struct cadre_kv_cache *cache = pass->kv_cache;
+    int64_t time = pass->time * model->time_ranks + (cache ? cache->n : 0);
+    if (cache && (backward || model->time_ranks > 1 || cache->batch != pass->batch ||
+                  time > cache->room)) {
+        cadre_log(CADRE_LOG_ERROR, "model",
+                  "a cache of %lld sequences of %lld tokens with %s of %lld of %lld "
+                  "tokens, expected forward of no more than it holds",
+                  (long long)cache->batch, (long long)cache->room,
+                  backward ? "backward" : "forward", (long long)pass->batch,
+                  (long long)time);
+        return CADRE_E_INVALID;
+    }
     if (pass->batch < 1 || pass->time < 1 || time > model->config.context) {
         cadre_log(CADRE_LOG_ERROR, "model",
                   "micro-batch of %lld sequences of %lld tokens, expected at least one "
@@ -162,7 +178,7 @@ static cadre_status check(const struct cadre_model *model, uint32_t unit,
 cadre_status cadre_unit_forward(const struct cadre_model *model, uint32_t unit,
                                 const struct cadre_pass *pass, const void *x, void *y)
 {
-    CADRE_TRY(check(model, unit, pass));
+    CADRE_TRY(check(model, unit, pass, false));
     struct cadre_unit u = cadre_unit_of(model, unit, pass->batch, pass->time, pass);
     return kind_of(&u, unit)->forward(&u, x, y);
 }
@@ -171,7 +187,7 @@ cadre_status cadre_unit_backward_input(const struct cadre_model *model, uint32_t
                                        const struct cadre_pass *pass, const void *x,
                                        const void *dy, void *dx)
 {
-    CADRE_TRY(check(model, unit, pass));
+    CADRE_TRY(check(model, unit, pass, true));
     struct cadre_unit u = cadre_unit_of(model, unit, pass->batch, pass->time, pass);
     return kind_of(&u, unit)->backward_input(&u, x, dy, dx);
 }
@@ -179,7 +195,7 @@ cadre_status cadre_unit_backward_input(const struct cadre_model *model, uint32_t
 cadre_status cadre_unit_backward_weight(const struct cadre_model *model, uint32_t unit,
                                         const struct cadre_pass *pass, const void *x)
 {
-    CADRE_TRY(check(model, unit, pass));
+    CADRE_TRY(check(model, unit, pass, true));
     struct cadre_unit u = cadre_unit_of(model, unit, pass->batch, pass->time, pass);
     return kind_of(&u, unit)->backward_weight(&u, x);
 }

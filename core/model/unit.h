@@ -9,6 +9,7 @@
 #ifndef CADRE_MODEL_UNIT_H
 #define CADRE_MODEL_UNIT_H
 
+#include "core/model/kv_cache.h"
 #include "core/model/model.h"
 
 /* Points of redistribution over the tensor axis, where a partial result may have to be
@@ -47,6 +48,9 @@ struct cadre_pass {
     cadre_status (*redistribute)(void *arg, uint32_t point, bool backward,
                                  uint32_t form, const void *in, void *out, int64_t rows,
                                  int64_t channels);
+    /* NULL: none. The tokens of this pass follow those kept in it, whose keys attention
+     * reads too; theirs are added behind. Forward alone; one time rank. */
+    const struct cadre_kv_cache *kv_cache;
     /* Where the model has several time ranks. Forward: out = `in` of all ranks, `part`
      * elements each, in their order; backward: out (part) = the sum over the ranks of
      * the slices of `in` that are this rank's. See CADRE_POINT_ATTN_KV. */
@@ -74,10 +78,10 @@ size_t cadre_unit_scratch_bytes(const struct cadre_model *, uint32_t unit, int64
                                 int64_t T);
 
 /* Run one unit on the device's current stream. Tokens and targets must lie in the
- * vocabulary (targets may be -1: ignored); 1 <= time, and the time of all ranks <=
- * context. [local] [stream]
- * Errors: CADRE_E_INVALID batch or time out of range; those of the device, the hooks
- * and the redistribution; buffers are then undefined.
+ * vocabulary (targets may be -1: ignored); 1 <= time, and the time of all ranks, or
+ * behind a cache, <= context. [local] [stream]
+ * Errors: CADRE_E_INVALID batch or time out of range, or backward with a cache; those
+ * of the device, the hooks and the redistribution; buffers are then undefined.
  *
  * x (N, C) is the unit's input (NULL for the embedding), y (N, C) its output (NULL for
  * the head, whose result is loss_rows and, in `saved`, what backward needs). x must

@@ -20,13 +20,15 @@ struct cadre_unit {
     const struct cadre_pass *pass; /* NULL: sizes only */
     struct cadre_device *device;
     const struct cadre_device_ops *ops;
+    uint32_t index; /* of the unit */
     uint32_t first; /* index of the unit's first parameter */
     uint32_t dtype;
     size_t element, wide; /* bytes of an element of dtype, of its wide dtype */
     int64_t B, T, N, C, D; /* N = B*T, D = head size */
     int64_t R, begin; /* R own rows from row `begin` on where rows are sharded; else N,
                          0. For sizes only, R is the most a rank may have. */
-    int64_t K, position; /* keys of a sequence, of all time ranks; this rank's begin */
+    int64_t K, position; /* keys of a sequence, of all time ranks or with those of a
+                            cache; where this rank's rows begin */
     int64_t M; /* most rows in an MLP: N, or of all ranks with its experts */
     int64_t H, G, F; /* local heads, key/value heads, hidden */
     int64_t A, Q; /* local: H*D, and the packed width (H + 2*G) * D */

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/model/kv_cache.h"
 #include "tests/engine/rank_fixture.h"
 #include "tests/support/check_main.h"
 
@@ -50,6 +51,36 @@ START_TEST(loss_and_logits_agree)
     }
     ck_assert_double_eq_tol(eval.loss_sum, want, 1e-10);
     free(logits);
+}
+END_TEST
+
+/* Of the last token alone, and the rest in a cache: the same as of all at once. */
+START_TEST(the_last_row_behind_a_cache)
+{
+    double *all = malloc(16 * 256 * sizeof *all), last[256];
+    struct cadre_eval eval = {
+        .inputs = inputs, .targets = targets, .batch = 1, .time = 16, .logits = all};
+    struct cadre_kv_cache *cache = NULL;
+    rank_fixture_start(&f);
+    evaluate(&eval);
+    ck_assert_int_eq(
+        cadre_kv_cache_create(f.rank.model, f.rank.device, 1, 16, &cache, &f.err),
+        CADRE_OK);
+    eval.kv_cache = cache;
+    eval.last_row = true;
+    eval.logits = last;
+    for (int64_t n = 6; n <= 16; n += 5) {
+        eval.inputs = inputs + cache->n;
+        eval.time = n - cache->n;
+        evaluate(&eval);
+        ck_assert_int_eq(cache->n, n);
+        for (int v = 0; v < 256; v++)
+            ck_assert_double_eq_tol(last[v], all[(n - 1) * 256 + v], 1e-14);
+    }
+    ck_assert_int_eq(cadre_executor_eval(f.rank.exec, &eval, &f.err), CADRE_E_INVALID);
+    ck_assert_int_eq(cache->n, 16); /* full, and as it was */
+    cadre_kv_cache_destroy(cache);
+    free(all);
 }
 END_TEST
 
@@ -130,6 +161,7 @@ Suite *test_suite(void)
     TCase *tc = tcase_create("executor_eval");
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, loss_and_logits_agree);
+    tcase_add_test(tc, the_last_row_behind_a_cache);
     tcase_add_test(tc, results_add_up_and_nothing_is_trained);
     tcase_add_test(tc, shorter_and_fewer);
     tcase_add_loop_test(tc, more_than_was_planned_is_refused, 0, 2);

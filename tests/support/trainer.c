@@ -326,6 +326,7 @@ static struct cadre_pass pass_of(const struct test_trainer *t, uint32_t unit)
         .grad_end = grad_end,
         .redistribute = t->redistribute ? redistribute : NULL,
         .exchange_keys = t->exchange_keys ? exchange_keys : NULL,
+        .kv_cache = t->kv_cache,
         .most_rows = t->most_rows,
         .exchange_counts = exchange_counts,
         .redistribute_rows = redistribute_rows,

@@ -37,6 +37,8 @@ struct test_trainer {
     cadre_status (*exchange_keys)(void *arg, bool backward, const void *in, void *out,
                                   int64_t part);
     void *exchange_arg;
+    /* set by a test of a cache before forward; the test counts its tokens */
+    const struct cadre_kv_cache *kv_cache;
     /* set by a test of experts over ranks, after model->ep_rank and ep_size: buffers
      * are those of ep_size times the largest micro-batch */
     cadre_status (*exchange_counts)(void *arg, const int32_t *mine, int32_t *all,

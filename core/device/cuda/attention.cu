@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Attention: which kernels, what they need, and the statistics of the backward
  * pass. 16-bit types with heads of 64 or 128 and rows aligned to 16 bytes run on the
- * tensor cores, all else on the plain kernels. */
+ * tensor cores, queries behind keys that are not theirs in attention_kept.cu, forward
+ * alone, and all else on the plain kernels. */
 #include "core/device/cuda/attention.cuh"
 #include "core/device/cuda/kernels.h"
 
-enum { MOST_HEAD_SIZE = 256, MOST_TIME = 65535 * 8, WARPS = 8 };
+enum { MOST_HEAD_SIZE = 256, MOST_TIME = 65535 * 8, MOST_BEHIND = 65535, WARPS = 8 };
 
 static const double LOG2_E = 1.4426950408889634074;
 
@@ -53,15 +54,23 @@ static bool for_tensor_cores(const struct cadre_attention *a, bool backward)
     return !backward || aligned(a->dout, a->dq, a->dk, a->dv);
 }
 
-static bool is_supported(const struct cadre_attention *a)
+/* Are there keys without a query? */
+static bool is_behind(const struct cadre_attention *a)
 {
-    if (a->position != 0 || cadre_attention_keys(a) != a->time) {
-        cadre_log(
-            CADRE_LOG_ERROR, "device",
-            "cuda: attention of %lld queries at %lld over %lld keys: expected the "
-            "queries of all keys",
-            (long long)a->time, (long long)a->position,
-            (long long)cadre_attention_keys(a));
+    return a->position != 0 || cadre_attention_keys(a) != a->time;
+}
+
+static bool is_supported(const struct cadre_attention *a, bool backward)
+{
+    if (is_behind(a) && (backward || a->position < 0 || a->time > MOST_BEHIND ||
+                         a->position + a->time > cadre_attention_keys(a) ||
+                         cadre_attention_keys(a) > MOST_TIME)) {
+        cadre_log(CADRE_LOG_ERROR, "device",
+                  "cuda: %s attention of %lld queries at %lld over %lld keys: expected "
+                  "the queries of all keys, or forward of at most %d over up to %d",
+                  backward ? "backward" : "forward", (long long)a->time,
+                  (long long)a->position, (long long)cadre_attention_keys(a),
+                  MOST_BEHIND, MOST_TIME);
         return false;
     }
     if (a->head_size >= 1 && a->head_size <= MOST_HEAD_SIZE && a->time <= MOST_TIME &&
@@ -97,6 +106,8 @@ static struct cadre_attention_view make_view(const struct cadre_attention *a,
     v.ldo = a->ldo;
     v.time = (int)a->time;
     v.full = a->full;
+    v.position = (int)a->position;
+    v.keys = (int)cadre_attention_keys(a);
     v.padded = (int)padded_time(a);
     v.heads = (int)a->heads;
     v.kv_heads = (int)a->kv_heads;
@@ -119,8 +130,10 @@ extern "C" cadre_status cadre_cuda_attention_fwd(const struct cadre_attention *a
     const struct cadre_attention_view view = make_view(a, scratch, tensor_cores);
     if (a->batch <= 0 || a->time <= 0)
         return CADRE_OK;
-    if (!is_supported(a))
+    if (!is_supported(a, false))
         return CADRE_E_DEVICE;
+    if (is_behind(a))
+        return cadre_attention_kept_fwd(a->dtype, a->batch, view, (cudaStream_t)stream);
     if (tensor_cores)
         return cadre_attention_mma_fwd(a->dtype, a->batch, view, (cudaStream_t)stream);
     return cadre_attention_plain_fwd(a->dtype, a->batch, view, (cudaStream_t)stream);
@@ -144,7 +157,7 @@ extern "C" cadre_status cadre_cuda_attention_bwd(const struct cadre_attention *a
     cadre_status rc;
     if (a->batch <= 0 || a->time <= 0)
         return CADRE_OK;
-    if (!is_supported(a))
+    if (!is_supported(a, true))
         return CADRE_E_DEVICE;
     CADRE_TRY(launch_statistics(a, view, stream));
     if (tensor_cores)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shared by the attention kernels: the problem as a kernel sees it, and a block's
  * position in it. attention.cu chooses between the kernels on the tensor cores
- * (attention_fwd.cu, attention_bwd.cu) and the plain ones (attention_plain.cu). */
+ * (attention_fwd.cu, attention_bwd.cu), the plain ones (attention_plain.cu), and those
+ * of queries behind other keys (attention_kept.cu). */
 #ifndef CADRE_DEVICE_CUDA_ATTENTION_CUH
 #define CADRE_DEVICE_CUDA_ATTENTION_CUH
 
@@ -20,6 +21,7 @@ struct cadre_attention_view {
     int64_t ldq, ldk, ldv, ldo;
     int time, padded, heads, kv_heads, head_size;
     bool full; /* without a mask */
+    int position, keys; /* of attention_kept.cu alone; elsewhere 0 and time */
     double scale, lse_factor;
     uint32_t dtype; /* for kernels that are not specialised for one */
 };
@@ -72,6 +74,9 @@ cadre_status cadre_attention_plain_fwd(uint32_t dtype, int64_t batch,
 cadre_status cadre_attention_plain_bwd(uint32_t dtype, int64_t batch,
                                        const struct cadre_attention_view &view,
                                        cudaStream_t stream);
+cadre_status cadre_attention_kept_fwd(uint32_t dtype, int64_t batch,
+                                      const struct cadre_attention_view &view,
+                                      cudaStream_t stream);
 cadre_status cadre_attention_mma_fwd(uint32_t dtype, int64_t batch,
                                      const struct cadre_attention_view &view,
                                      cudaStream_t stream);

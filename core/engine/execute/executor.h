@@ -18,6 +18,7 @@
 #include "core/engine/strategy/chain.h"
 
 struct cadre_executor;
+struct cadre_kv_cache;
 
 struct cadre_executor_config {
     struct cadre_device *device;
@@ -88,7 +89,9 @@ cadre_status cadre_executor_end(const struct cadre_executor *exec,
  * all rows (B*T, V) or (B, K) when not NULL, V this rank's part of the vocabulary.
  * With some_rows set, logits has space for that many rows, and each_rows is called
  * with rows [first, first + n) in it until all rows were passed. Only ranks that run
- * the head get results: has_head. */
+ * the head get results: has_head. With a cache (batch sequences, on this rank's device)
+ * the samples are what follows the tokens kept in it, and are kept too when all went
+ * well. With last_row, logits are those of the last token of the one sequence alone. */
 struct cadre_eval {
     const int32_t *inputs, *targets;
     int64_t batch, time;
@@ -98,6 +101,8 @@ struct cadre_eval {
     int64_t some_rows;
     void (*each_rows)(void *arg, int64_t first, int64_t n);
     void *arg;
+    struct cadre_kv_cache *kv_cache; /* NULL: none */
+    bool last_row;
     bool has_head;
 };
 cadre_status cadre_executor_eval(struct cadre_executor *exec, struct cadre_eval *eval,

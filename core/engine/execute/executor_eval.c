@@ -76,11 +76,13 @@ static cadre_status copy_logits(struct cadre_executor *exec, struct cadre_eval *
     size_t narrow = (size_t)width * cadre_dtype_bytes(dtype);
     size_t wide = (size_t)width * cadre_dtype_bytes(cadre_dtype_wide(dtype));
     cadre_status rc = CADRE_OK;
-    for (int64_t at = 0; eval->logits && rc == CADRE_OK && at < all; at += rows) {
+    const int64_t first = eval->last_row ? all - 1 : 0;
+    for (int64_t at = first; eval->logits && rc == CADRE_OK && at < all; at += rows) {
         const void *logits;
         rc = cadre_head_logits(model, &exec->pass, at, &rows, &logits);
         for (int64_t r = 0, n; rc == CADRE_OK && r < rows; r += n) {
-            char *to = (char *)eval->logits + (most ? 0 : (size_t)(at + r) * wide);
+            char *to =
+                (char *)eval->logits + (most ? 0 : (size_t)(at - first + r) * wide);
             n = most && rows - r > most ? most : rows - r;
             rc = fetch(exec, to, (const char *)logits + (size_t)r * narrow,
                        (size_t)(n * width));
@@ -118,6 +120,7 @@ static cadre_status run_unit(struct cadre_executor *exec, struct cadre_eval *eva
     cadre_executor_set_pass(exec, chunk, slot, unit);
     exec->pass.batch = eval->batch;
     exec->pass.time = eval->time;
+    exec->pass.kv_cache = eval->kv_cache;
     CADRE_TRY(cadre_executor_raise(exec, CADRE_BEFORE_FORWARD, (uint32_t)c, next, 0));
     CADRE_TRY(cadre_chain_await_unit(exec->config.chain, unit));
     CADRE_TRY(cadre_forms_decode(exec->config.store, unit));
@@ -185,5 +188,7 @@ cadre_status cadre_executor_eval(struct cadre_executor *exec, struct cadre_eval 
     cadre_status rc = run_units(exec, eval);
     for (int c = 0; c < exec->n_chunks; c++)
         cadre_executor_return(exec, &exec->chunk[c], &exec->chunk[c].slot[0]);
+    if (rc == CADRE_OK && eval->kv_cache)
+        eval->kv_cache->n += eval->time;
     return rc;
 }

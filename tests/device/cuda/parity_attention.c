@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Attention, causal and full: heads of many sizes, shared keys and values, rows longer
- * than their used part, q, k and v in separate rows or in those of one buffer. */
+ * than their used part, q, k and v in separate rows or in those of one buffer; and
+ * queries behind keys that have none, forward. */
 #include <math.h>
 #include <stdio.h>
 
@@ -11,6 +12,11 @@ enum { Q, K, V, OUT, LSE, DOUT, DQ, DK, DV };
 struct attention {
     int64_t batch, time, heads, kv_heads, size, pad;
     bool packed, full;
+};
+
+struct behind {
+    struct attention queries; /* not packed */
+    int64_t position, keys;
 };
 
 static const struct attention cases[] = {
@@ -31,6 +37,20 @@ static const struct attention large[] = {
     {8, 197, 3, 3, 64, 0, true, true},   {1, 577, 1, 1, 128, 0, true, true},
 };
 
+static const struct behind behind[] = {
+    {{1, 1, 2, 1, 8, 0, false, false}, 1, 2},
+    {{1, 1, 4, 2, 64, 0, false, false}, 40, 41},
+    {{2, 1, 3, 1, 80, 8, false, false}, 17, 30},
+    {{1, 3, 2, 2, 128, 0, false, false}, 5, 8},
+    {{1, 1, 1, 1, 256, 3, false, false}, 70, 71},
+    {{2, 9, 2, 1, 16, 0, false, false}, 0, 12},
+};
+static const struct behind large_behind[] = {
+    {{1, 1, 32, 8, 128, 0, false, false}, 4095, 4096},
+    {{1, 1, 12, 12, 64, 0, false, false}, 1000, 1024},
+    {{1, 100, 4, 2, 128, 0, false, false}, 900, 1000},
+};
+
 static void leading(const struct attention *a, int64_t ld[4])
 {
     const int64_t own = a->heads * a->size, shared = a->kv_heads * a->size;
@@ -40,34 +60,48 @@ static void leading(const struct attention *a, int64_t ld[4])
     ld[3] = own + a->pad;
 }
 
+static struct cadre_attention problem(const struct attention *c, uint32_t dtype,
+                                      void **p)
+{
+    int64_t ld[4];
+    leading(c, ld);
+    return (struct cadre_attention){.dtype = dtype,
+                                    .batch = c->batch,
+                                    .time = c->time,
+                                    .heads = c->heads,
+                                    .kv_heads = c->kv_heads,
+                                    .head_size = c->size,
+                                    .q = p[Q],
+                                    .k = p[K],
+                                    .v = p[V],
+                                    .ldq = ld[0],
+                                    .ldk = ld[1],
+                                    .ldv = ld[2],
+                                    .ldo = ld[3],
+                                    .out = p[OUT],
+                                    .lse = p[LSE],
+                                    .dout = p[DOUT],
+                                    .dq = p[DQ],
+                                    .dk = p[DK],
+                                    .dv = p[DV]};
+}
+
 static cadre_status run(struct cadre_device *device, uint32_t dtype, void **p,
                         const void *ctx)
 {
-    const struct attention *c = ctx;
-    int64_t ld[4];
-    leading(c, ld);
-    const struct cadre_attention a = {.dtype = dtype,
-                                      .batch = c->batch,
-                                      .time = c->time,
-                                      .heads = c->heads,
-                                      .kv_heads = c->kv_heads,
-                                      .head_size = c->size,
-                                      .full = c->full,
-                                      .q = p[Q],
-                                      .k = p[K],
-                                      .v = p[V],
-                                      .ldq = ld[0],
-                                      .ldk = ld[1],
-                                      .ldv = ld[2],
-                                      .ldo = ld[3],
-                                      .out = p[OUT],
-                                      .lse = p[LSE],
-                                      .dout = p[DOUT],
-                                      .dq = p[DQ],
-                                      .dk = p[DK],
-                                      .dv = p[DV]};
+    const struct cadre_attention a = problem(ctx, dtype, p);
     const cadre_status rc = device->ops->attention_fwd(device, &a);
     return rc == CADRE_OK ? device->ops->attention_bwd(device, &a) : rc;
+}
+
+static cadre_status run_behind(struct cadre_device *device, uint32_t dtype, void **p,
+                               const void *ctx)
+{
+    const struct behind *c = ctx;
+    struct cadre_attention a = problem(&c->queries, dtype, p);
+    a.position = c->position;
+    a.keys = c->keys;
+    return device->ops->attention_fwd(device, &a);
 }
 
 /* A score is a sum of head_size products, its exponential loses as many units as the
@@ -119,6 +153,38 @@ static void hold(struct parity *p, uint32_t dtype, struct attention a)
     parity_hold(p, &c);
 }
 
+static void hold_behind(struct parity *p, uint32_t dtype, struct behind c)
+{
+    const struct attention a = c.queries;
+    const int64_t N = a.batch * a.time, own = a.heads * a.size;
+    const int64_t keys = a.batch * c.keys, shared = a.kv_heads * a.size;
+    int64_t ld[4];
+    leading(&a, ld);
+    const double sum = 24 + 2 * sqrt((double)a.size) + 4 * sqrt((double)c.keys);
+    char name[96];
+    snprintf(name, sizeof name,
+             "attention of %lld x %lld at %lld of %lld keys, %lld/%lld heads of %lld",
+             (long long)a.batch, (long long)a.time, (long long)c.position,
+             (long long)c.keys, (long long)a.heads, (long long)a.kv_heads,
+             (long long)a.size);
+    const struct parity_case one = {
+        .name = name,
+        .calls = {PARITY_ENTRY(attention_fwd)},
+        .dtype = dtype,
+        .args = {[Q] = {PARITY_OP, N, own, ld[0], .seed = 1, .range = 3},
+                 [K] = {PARITY_OP, keys, shared, ld[1], .seed = 2},
+                 [V] = {PARITY_OP, keys, shared, ld[2], .seed = 3},
+                 [OUT] = {PARITY_OP, N, own, ld[3], .out = true, .sum = 4 * sum,
+                          .narrow = cadre_dtype_bytes(dtype) == 2 ? 12 : 0,
+                          .magnitude = PARITY_RMS, .floor = 0.05},
+                 [LSE] = {PARITY_WIDE, a.batch * a.heads, a.time, .out = true,
+                          .sum = sum, .floor = 1}},
+        .run = run_behind,
+        .ctx = &c,
+    };
+    parity_hold(p, &one);
+}
+
 void parity_attentions(struct parity *p)
 {
     for (int d = 0; d < 4; d++) {
@@ -127,5 +193,11 @@ void parity_attentions(struct parity *p)
                 hold(p, parity_dtypes[d], cases[i]);
         for (size_t i = 0; i < sizeof large / sizeof *large && p->real; i++)
             hold(p, parity_dtypes[d], large[i]);
+        for (size_t i = 0; i < sizeof behind / sizeof *behind; i++)
+            if (p->real || (i + (size_t)d) % (p->lean ? 3 : 1) == 0)
+                hold_behind(p, parity_dtypes[d], behind[i]);
+        for (size_t i = 0; i < sizeof large_behind / sizeof *large_behind && p->real;
+             i++)
+            hold_behind(p, parity_dtypes[d], large_behind[i]);
     }
 }

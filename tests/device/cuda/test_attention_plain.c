@@ -68,10 +68,12 @@ START_TEST(refusals)
     ck_assert_int_eq(cadre_cuda_attention_fwd(&a, NULL, NULL), CADRE_E_DEVICE);
     ck_assert_int_eq(cadre_cuda_attention_bwd(&a, NULL, NULL), CADRE_E_DEVICE);
     a.head_size = 8;
-    a.keys = 8; /* keys of other ranks */
+    a.keys = 8; /* of earlier tokens, forward alone */
+    a.position = 5;
     ck_assert_int_eq(cadre_cuda_attention_fwd(&a, NULL, NULL), CADRE_E_DEVICE);
+    a.position = 4;
     ck_assert_int_eq(cadre_cuda_attention_bwd(&a, NULL, NULL), CADRE_E_DEVICE);
-    a.keys = 0;
+    a.keys = a.position = 0;
     a.dtype = CADRE_I32;
     ck_assert_int_eq(cadre_cuda_attention_fwd(&a, NULL, NULL), CADRE_E_DEVICE);
     a.batch = 0;
