@@ -138,7 +138,7 @@ static cadre_status eval(const struct cadre_cli_args *args, struct cadre_error *
                         "data.valid_records");
         goto fail;
     }
-    if (o.eval.classes == 0) {
+    if (o.eval.classes == 0 && !spec->data_info.masked) {
         CADRE_TRY_OR(
             cadre_dataset_bigram_entropy(spec->data, CADRE_SPLIT_VALID, &o.bigram, err),
             fail);

@@ -59,12 +59,13 @@ struct cadre_config_model {
 };
 
 struct cadre_config_data {
-    const char *format, *path, *tokenizer, *lead, *task, *valid_records, *cache;
+    const char *format, *path, *tokenizer, *lead, *task, *valid_records, *cache,
+        *template, *too_long;
     const char *labels, *mean, *std;
     enum cadre_config_layout layout;
     int64_t window, levels, prefetch, classes, shift;
     double range_mv, valid_fraction;
-    bool shuffle, pinned, flip;
+    bool shuffle, pinned, flip, train_on_prompt, pack;
 };
 
 struct cadre_config_train {

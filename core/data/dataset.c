@@ -11,6 +11,7 @@
 #include "core/base/hash.h"
 #include "core/base/memory.h"
 #include "core/base/rng.h"
+#include "core/data/chat/instruct.h"
 #include "core/data/dataset_split.h"
 #include "core/data/text/text.h"
 #include "core/data/wfdb/ecg.h"
@@ -209,8 +210,8 @@ static cadre_status open_format(struct cadre_dataset *set,
     if (!is_given(config->path))
         return cadre_fail(
             err, CADRE_E_INVALID,
-            "data.path is empty: expected a file (text, tokens, idx) or a folder of "
-            "records (wfdb) or of classes (images)");
+            "data.path is empty: expected a file (text, tokens, idx, instruct) or a "
+            "folder of records (wfdb) or of classes (images)");
     if (!(config->valid_fraction >= 0 && config->valid_fraction < 1))
         return cadre_fail(err, CADRE_E_INVALID,
                           "data.valid_fraction: expected 0 to below 1, found %g",
@@ -223,8 +224,13 @@ static cadre_status open_format(struct cadre_dataset *set,
         return open_wfdb(set, config, hash, err);
     if (is_images(format))
         return cadre_dataset_open_images(set, config, hash, err);
+    if (strcmp(format, "instruct") == 0) {
+        CADRE_TRY(check_stream(config, err));
+        return cadre_dataset_open_instruct(set, config, hash, err);
+    }
     return cadre_fail(err, CADRE_E_INVALID,
-                      "data.format: expected text, tokens, wfdb, idx or images, found "
+                      "data.format: expected text, tokens, wfdb, idx, images or "
+                      "instruct, found "
                       "\"%.60s\"",
                       format);
 }
@@ -277,6 +283,7 @@ void cadre_dataset_close(struct cadre_dataset *set)
     free(set->record_split);
     cadre_cache_fini(&set->cache);
     cadre_images_fini(&set->images);
+    cadre_instruct_close(set->instruct);
     cadre_token_file_fini(&set->file);
     cadre_mapping_fini(&set->map);
     free(set);
@@ -327,6 +334,10 @@ cadre_status cadre_dataset_sample(const struct cadre_dataset *set,
     if (set->images.count > 0)
         return cadre_dataset_image(set, which == CADRE_SPLIT_VALID, 0, index, inputs,
                                    targets, label);
+    if (label)
+        *label = -1;
+    if (set->instruct)
+        return cadre_dataset_sample_instruct(set, which, index, inputs, targets);
     const struct cadre_span *span = cadre_split_find(split, index);
     uint64_t within = index - span->first;
     uint64_t at = within * (uint64_t)(set->window ? set->window : length);
@@ -340,19 +351,21 @@ cadre_status cadre_dataset_sample(const struct cadre_dataset *set,
             is_lm ? token_at(span, at + (uint64_t)t + 1) : CADRE_TARGET_IGNORED;
     if (targets && is_lm)
         highest = targets[length - 1] > highest ? targets[length - 1] : highest;
-    if (label)
-        *label = is_lm ? -1 : cadre_dataset_label(set, span->labels[within]);
+    if (label && !is_lm)
+        *label = cadre_dataset_label(set, span->labels[within]);
     return highest < set->info.vocab ? CADRE_OK : CADRE_E_INVALID;
 }
 
 uint64_t cadre_dataset_order(const struct cadre_dataset *set, uint64_t position)
 {
-    uint64_t n = set->info.train_samples;
+    const uint64_t n = set->info.train_samples, each = set->info.pairs ? 2 : 1;
+    const uint64_t at = position % n;
     char name[48];
     if (!set->shuffle)
-        return position % n;
+        return at;
     snprintf(name, sizeof name, "data.epoch.%llu", (unsigned long long)(position / n));
-    return cadre_rng_permute(cadre_rng_key(set->seed, name), position % n, n);
+    const uint64_t key = cadre_rng_key(set->seed, name);
+    return each * cadre_rng_permute(key, at / each, n / each) + at % each;
 }
 
 cadre_status cadre_dataset_train_sample(const struct cadre_dataset *set,

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/base/hash.h"
 #include "core/data/cache/cache.h"
 #include "core/data/dataset.h"
 #include "core/data/image/images.h"
@@ -33,6 +34,8 @@ enum cadre_classes {
     CADRE_CLASSES_VENTRICULAR,
 };
 
+struct cadre_instruct;
+
 struct cadre_dataset {
     struct cadre_dataset_info info;
     enum cadre_classes classes;
@@ -43,6 +46,7 @@ struct cadre_dataset {
     struct cadre_token_file file;
     struct cadre_cache cache;
     struct cadre_images images; /* idx, images: count is not 0 */
+    struct cadre_instruct *instruct; /* NULL: another format */
     uint8_t *record_split; /* wfdb: (cache.count) enum cadre_data_split, owned */
     struct cadre_split splits[2];
     struct cadre_span streams[2]; /* the spans of streams; others are on the heap */
@@ -64,6 +68,14 @@ cadre_status cadre_dataset_open_images(struct cadre_dataset *set,
 cadre_status cadre_dataset_image(const struct cadre_dataset *set, bool valid,
                                  uint64_t epoch, uint64_t index, int32_t *inputs,
                                  int32_t *targets, int32_t *label);
+/* Open instruction data; its samples. Errors: as cadre_dataset_open and _sample. */
+cadre_status cadre_dataset_open_instruct(struct cadre_dataset *set,
+                                         const struct cadre_dataset_config *config,
+                                         struct cadre_hash *hash,
+                                         struct cadre_error *err);
+cadre_status cadre_dataset_sample_instruct(const struct cadre_dataset *set,
+                                           enum cadre_data_split split, uint64_t index,
+                                           int32_t *inputs, int32_t *targets);
 
 /* The span that holds sample `index`, which must be below split->samples. */
 const struct cadre_span *cadre_split_find(const struct cadre_split *split,

@@ -111,8 +111,8 @@ cadre_status cadre_dataset_bigram_entropy(const struct cadre_dataset *set,
     int32_t *tokens = cadre_calloc((size_t)set->info.seq_len * 2 + 1, sizeof *tokens);
     double sum = 0;
     uint64_t total = 0;
-    cadre_status rc = CADRE_E_RESOURCE;
-    if (firsts && tokens)
+    cadre_status rc = set->info.masked ? CADRE_E_UNSUPPORTED : CADRE_E_RESOURCE;
+    if (firsts && tokens && !set->info.masked)
         rc = count_split(set, which, &pairs, firsts, tokens);
     for (uint64_t s = 0; rc == CADRE_OK && s <= pairs.mask; s++) {
         if (pairs.keys[s] == 0)
@@ -121,7 +121,9 @@ cadre_status cadre_dataset_bigram_entropy(const struct cadre_dataset *set,
         sum -= count * log(count / (double)firsts[(pairs.keys[s] - 1) >> 32]);
         total += pairs.counts[s];
     }
-    if (rc == CADRE_E_RESOURCE)
+    if (rc == CADRE_E_UNSUPPORTED)
+        cadre_fail(err, rc, "pairs of tokens are not counted where some are masked");
+    else if (rc == CADRE_E_RESOURCE)
         cadre_fail(err, rc, "no memory to count pairs of tokens");
     else if (rc != CADRE_OK)
         cadre_fail(err, rc, "a token is not below the vocabulary of %lld",

@@ -314,6 +314,23 @@ static cadre_status read_now(struct cadre_loader *loader, uint64_t step,
     return copy_slot(loader, slot, batch);
 }
 
+/* They are counted, not read: nothing is to be read ahead. */
+static cadre_status put_positions(const struct cadre_loader *loader, uint64_t step,
+                                  int64_t microbatch, int32_t *positions)
+{
+    const struct cadre_loader_config *config = &loader->config;
+    const uint64_t first = step * (uint64_t)config->global_batch +
+                           (uint64_t)(microbatch * config->micro_batch);
+    if (positions && config->n_tokens > 0)
+        return CADRE_E_INVALID;
+    for (int64_t b = 0; positions && b < config->micro_batch; b++)
+        CADRE_TRY(cadre_dataset_positions(
+            config->dataset, CADRE_SPLIT_TRAIN,
+            cadre_dataset_order(config->dataset, first + (uint64_t)b),
+            positions + b * loader->seq_len));
+    return CADRE_OK;
+}
+
 cadre_status cadre_loader_next(struct cadre_loader *loader, uint64_t step,
                                int64_t microbatch, struct cadre_batch *batch)
 {
@@ -329,6 +346,8 @@ cadre_status cadre_loader_next(struct cadre_loader *loader, uint64_t step,
         rc = take(loader, number, batch);
     else
         rc = read_now(loader, step, microbatch, batch);
+    if (rc == CADRE_OK)
+        rc = put_positions(loader, step, microbatch, batch->positions);
     batch->wait_s = now_s() - begin;
     loader->wait_s += batch->wait_s;
     return rc;

@@ -35,6 +35,7 @@ struct cadre_batch {
     int32_t *inputs; /* (B, T), of images (B, info.inputs) */
     int32_t *targets; /* (B, T), may be NULL */
     int32_t *labels; /* (B), may be NULL */
+    int32_t *positions; /* (B, T), may be NULL; not where parts are asked for */
     double wait_s; /* written: time this call spent waiting for data */
 };
 

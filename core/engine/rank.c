@@ -14,6 +14,7 @@
 #include "core/comm/nodes.h"
 #include "core/engine/drift.h"
 #include "core/engine/layout/opt_storage.h"
+#include "core/engine/targets.h"
 #include "core/engine/tied.h"
 
 /* A model whose products are sharded along `tp`; NULL: whole. It replaces the rank's.
@@ -124,18 +125,12 @@ static cadre_status make_plan(struct cadre_rank *rank, struct cadre_error *err)
     return rc;
 }
 
-/* Replicas that diverge have a loss each, the mean over their own samples. */
-static int64_t step_targets(const struct cadre_rank *rank)
-{
-    const struct cadre_run_spec *spec = rank->spec;
-    const struct cadre_axis *replicas = cadre_rank_diverging_axis(rank);
-    int64_t targets = spec->model.classes > 0 ? 1 : spec->time;
-    return spec->global_batch * targets / (replicas ? replicas->size : 1);
-}
-
 static struct cadre_executor_config executor_config(struct cadre_rank *rank)
 {
     const struct cadre_run_spec *spec = rank->spec;
+    struct cadre_dataset_info data = {0};
+    if (spec->dataset)
+        cadre_dataset_info(spec->dataset, &data);
     return (struct cadre_executor_config){
         .device = rank->device,
         .model = rank->model,
@@ -146,7 +141,9 @@ static struct cadre_executor_config executor_config(struct cadre_rank *rank)
         .loader = rank->loader,
         .batch = spec->micro_batch,
         .time = rank->plan.time,
-        .step_targets = step_targets(rank),
+        .step_targets = cadre_targets_of_seed(rank, 1),
+        .counted = data.masked,
+        .packed = data.packed,
         .recompute = spec->recompute,
         .exact = spec->exact,
         .pinned = spec->pinned,
@@ -171,11 +168,23 @@ static cadre_status check_codec(const struct cadre_rank *rank, struct cadre_erro
     return CADRE_OK;
 }
 
-/* Attention over keys of other ranks is an op of the CPU alone. */
+/* Attention over keys of other ranks is an op of the CPU alone, and does not know
+ * records that are packed. */
 static cadre_status check_time(const struct cadre_rank *rank, const char *device,
                                struct cadre_error *err)
 {
-    if (rank->plan.time == rank->spec->time || strcmp(device, "cuda") != 0)
+    struct cadre_dataset_info data = {0};
+    if (rank->plan.time == rank->spec->time)
+        return CADRE_OK;
+    if (rank->spec->dataset)
+        cadre_dataset_info(rank->spec->dataset, &data);
+    if (data.packed)
+        return cadre_fail(err, CADRE_E_UNSUPPORTED,
+                          "strategy.stack: '%s' splits the time of samples "
+                          "(time.shard), which cannot be done to records packed into "
+                          "one window; set data.pack = no, or leave the plugin out",
+                          cadre_rank_plan_claimed(&rank->plan, "time.shard"));
+    if (strcmp(device, "cuda") != 0)
         return CADRE_OK;
     return cadre_fail(err, CADRE_E_UNSUPPORTED,
                       "strategy.stack: '%s' splits the time of samples (time.shard), "

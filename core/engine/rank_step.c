@@ -11,6 +11,7 @@
 #include "core/base/tree.h"
 #include "core/engine/rank.h"
 #include "core/engine/step_clock.h"
+#include "core/engine/targets.h"
 #include "core/engine/tied.h"
 #include "core/optim/lr.h"
 
@@ -39,6 +40,7 @@ static cadre_status run_chain(struct cadre_rank *rank, uint64_t step, uint32_t f
     cadre_timeline_begin_step(&rank->timeline);
     rank->services.step = step;
     rank->services.held_moments = 0;
+    cadre_executor_count(rank->exec, cadre_targets_of_seed(rank, step));
     cadre_executor_begin(rank->exec, step, flags);
     CADRE_TRY(cadre_chain_step(&rank->chain, &work, &run));
     if (!(flags & CADRE_STEP_FORWARD))
@@ -75,8 +77,6 @@ static cadre_status report_losses(struct cadre_rank *rank,
                                   const struct cadre_result *result, bool votes,
                                   struct cadre_step_report *report)
 {
-    const struct cadre_run_spec *spec = rank->spec;
-    int64_t targets = spec->model.classes > 0 ? 1 : spec->time;
     bool mine = result->step && cadre_rank_is_primary_owner_for_loss(rank);
     struct cadre_exchange_outcome outcome;
     cadre_status rc = CADRE_OK;
@@ -103,7 +103,7 @@ static cadre_status report_losses(struct cadre_rank *rank,
         return CADRE_OK;
     rc = check_losses(rank, result->step);
     report->loss = cadre_tree_sum(rank->exchange.values, rank->exchange.n_losses) /
-                   (double)(spec->global_batch * targets);
+                   cadre_targets_of_step(rank, result->step);
     return rc;
 }
 

@@ -5,6 +5,7 @@
  * both once. Where rows are sharded, a rank keeps its own, and gathers all gradients.
  */
 #include "core/model/layer.h"
+#include "core/model/segments.h"
 
 struct buffers {
     void *dy; /* grad_outputs */
@@ -68,7 +69,7 @@ static cadre_status forward(const struct cadre_unit *u, const void *x, void *y)
         embed.wpe = cadre_unit_param(u, EMBED_WPE);
     bool apart = is_split(u) || u->model->rows_sharded;
     embed.out = apart ? cadre_partial(u, b.partial, y) : y;
-    CADRE_TRY(u->ops->embed_fwd(u->device, &embed));
+    CADRE_TRY(cadre_segments_embed(u, &embed));
     if (is_split(u))
         CADRE_TRY(cadre_complete(u, CADRE_POINT_EMBED_OUT, false, embed.out, y, u->C));
     else if (u->model->rows_sharded)
@@ -96,7 +97,7 @@ static cadre_status backward_weight(const struct cadre_unit *u, const void *x)
     if (has_positions(u)) {
         uint32_t wpe = u->first + EMBED_WPE;
         CADRE_TRY(pass->grad_begin(pass->hook_arg, wpe, &embed.dwpe, &embed.beta));
-        CADRE_TRY(u->ops->embed_bwd_positions(u->device, &embed));
+        CADRE_TRY(cadre_segments_embed_positions(u, &embed));
         CADRE_TRY(pass->grad_end(pass->hook_arg, wpe));
     }
     uint32_t wte = u->first + EMBED_WTE;

@@ -8,6 +8,7 @@
  * gradients of proj's and out's outputs are gathered (Korthikanti et al. 2022).
  * With experts, those of experts.h replace fc and out. */
 #include "core/model/experts.h"
+#include "core/model/segments.h"
 
 static struct cadre_block block_of(struct cadre_carver *carver,
                                    struct cadre_experts *experts)
@@ -94,7 +95,7 @@ static cadre_status forward(const struct cadre_unit *u, const void *x, void *y)
     CADRE_TRY(cadre_gather(u, CADRE_POINT_ATTN_IN, false, b.norm1, b.whole, &in));
     CADRE_TRY(cadre_linear_fwd(u, &qkv, in, b.qkv, CADRE_EPILOGUE_BIAS, NULL));
     CADRE_TRY(cadre_keys_gather(u, b.qkv, &b.keys));
-    CADRE_TRY(u->ops->attention_fwd(u->device, &att));
+    CADRE_TRY(cadre_segments_attention(u, &att, false));
     CADRE_TRY(
         cadre_block_row_split(u, &proj, CADRE_POINT_ATTN_OUT, b.attn, b.partial, b.x1));
 
@@ -140,7 +141,7 @@ static cadre_status backward_input(const struct cadre_unit *u, const void *x,
     CADRE_TRY(cadre_gather(u, CADRE_POINT_ATTN_OUT, true, dx1, b.dx1, &all));
 
     CADRE_TRY(cadre_linear_bwd_input(u, &proj, b.dx1, b.wide, 0));
-    CADRE_TRY(u->ops->attention_bwd(u->device, &att));
+    CADRE_TRY(cadre_segments_attention(u, &att, true));
     CADRE_TRY(cadre_keys_scatter(u, b.dqkv, &b.keys));
     CADRE_TRY(cadre_linear_bwd_inputs(u, in, dqkv, 1, partial));
     CADRE_TRY(cadre_complete(u, CADRE_POINT_ATTN_IN, true, partial, b.whole, u->C));

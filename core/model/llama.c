@@ -6,6 +6,7 @@
  * have fewer heads than q (Ainslie et al. 2023). Sharded as in gpt2.c. `wide` holds the
  * gradient of act, later that of attn. */
 #include "core/model/block.h"
+#include "core/model/segments.h"
 
 static struct cadre_block block_of(struct cadre_carver *carver)
 {
@@ -85,8 +86,7 @@ static struct cadre_linear down_of(const struct cadre_unit *u)
 /* Rotate (or rotate back) the q and k parts of packed rows; they are adjacent heads. */
 static cadre_status rope(const struct cadre_unit *u, void *qkv, bool inverse)
 {
-    return u->ops->rope(u->device, u->dtype, qkv, u->Q, u->B, u->T, u->H + u->G, u->D,
-                        &u->model->config.rotary, u->position, inverse);
+    return cadre_segments_rope(u, qkv, u->Q, u->H + u->G, inverse);
 }
 
 /* q, k and v of the rows `in`, before they turn. */
@@ -144,7 +144,7 @@ static cadre_status forward(const struct cadre_unit *u, const void *x, void *y)
     CADRE_TRY(make_qkv(u, &b, in));
     CADRE_TRY(rope(u, b.qkv, false));
     CADRE_TRY(cadre_keys_gather(u, b.qkv, &b.keys));
-    CADRE_TRY(u->ops->attention_fwd(u->device, &att));
+    CADRE_TRY(cadre_segments_attention(u, &att, false));
     CADRE_TRY(
         cadre_block_row_split(u, &o, CADRE_POINT_ATTN_OUT, b.attn, b.partial, b.x1));
 
@@ -194,7 +194,7 @@ static cadre_status backward_input(const struct cadre_unit *u, const void *x,
     CADRE_TRY(mlp_backward(u, &b, dx1));
     CADRE_TRY(cadre_gather(u, CADRE_POINT_ATTN_OUT, true, dx1, b.dx1, &all));
     CADRE_TRY(cadre_linear_bwd_input(u, &o, b.dx1, b.wide, 0));
-    CADRE_TRY(u->ops->attention_bwd(u->device, &att));
+    CADRE_TRY(cadre_segments_attention(u, &att, true));
     CADRE_TRY(cadre_keys_scatter(u, b.dqkv, &b.keys));
     CADRE_TRY(rope(u, b.dqkv, true));
     if (u->model->config.qk_norm)

@@ -24,6 +24,10 @@ struct cadre_pass {
     int64_t
         most_rows; /* of a micro-batch on any rank that has experts; 0: batch*time */
     const int32_t *tokens; /* (B, cadre_model_inputs) device; embedding unit */
+    /* (B, T) host memory: each row's position in its record, 0 where one begins, as
+     * does every sequence; attention is within a record alone. NULL: sequences are
+     * records. Not where the model has several time ranks. */
+    const int32_t *positions;
     const int32_t *targets; /* (B, T) LM, or (B) class labels; device; head unit */
     double loss_seed; /* d(total loss)/d(row loss): 1 / global count of targets */
     double *loss_rows; /* (B*T) or (B) f64, device; written by the head's forward */

@@ -68,7 +68,8 @@ cadre_status cadre_spec_check_tokens(const struct cadre_spec *spec, int64_t toke
     const char *init = spec->config.model.init;
     const char *source = cadre_options_source(spec->options, "data.tokenizer");
     const long long vocab = (long long)spec->run.model.vocab;
-    if (!*init || strcmp(spec->config.data.format, "text") != 0 || vocab == tokens ||
+    if (!*init || strcmp(spec->config.data.format, "tokens") == 0 ||
+        strcmp(spec->config.data.format, "wfdb") == 0 || vocab == tokens ||
         strcmp(source, "default") != 0 || is_of_a_run(init))
         return CADRE_OK;
     return cadre_fail(err, CADRE_E_INVALID,
@@ -76,6 +77,32 @@ cadre_status cadre_spec_check_tokens(const struct cadre_spec *spec, int64_t toke
                       "data.tokenizer is byte by default, of %lld: set it to the "
                       "model's tokenizer, or to byte if the model is to read bytes",
                       init, vocab, (long long)tokens);
+}
+
+/* Instruction data: what is for it alone, and what cannot be trained on it yet. */
+static cadre_status check_instruct(const struct cadre_spec *spec,
+                                   struct cadre_error *err)
+{
+    const struct cadre_config_data *d = &spec->config.data;
+    if (spec->data_info.pairs)
+        return cadre_fail(
+            err, CADRE_E_UNSUPPORTED,
+            "data.path = %s holds pairs of a chosen and a rejected answer, and "
+            "training on both would teach the rejected ones; give a file of single answers",
+            d->path);
+    if (strcmp(d->format, "instruct") != 0 && (d->pack || d->train_on_prompt))
+        return cadre_fail(
+            err, CADRE_E_INVALID,
+            "data.%s = yes is for data.format = instruct, found %s; leave "
+            "it out",
+            d->pack ? "pack" : "train_on_prompt", d->format);
+    if (spec->data_info.masked && spec->run.model.experts > 0)
+        return cadre_fail(
+            err, CADRE_E_UNSUPPORTED,
+            "model.experts = %lld: experts are balanced over all tokens, and "
+            "data.format = instruct masks some; train it on a model without experts",
+            (long long)spec->run.model.experts);
+    return CADRE_OK;
 }
 
 /* The data's vocabulary and sample length against the model's. */
@@ -90,6 +117,7 @@ static cadre_status check_data(const struct cadre_spec *spec, struct cadre_error
                           (long long)m->vocab, (long long)info->vocab);
     CADRE_TRY(cadre_spec_check_tokens(spec, info->vocab, err));
     CADRE_TRY(check_length(spec, err));
+    CADRE_TRY(check_instruct(spec, err));
     if (spec->steps == 0)
         return cadre_fail(
             err, CADRE_E_INVALID,

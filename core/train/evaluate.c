@@ -16,6 +16,7 @@
 struct work {
     struct cadre_rank *rank;
     const struct cadre_spec *spec;
+    int32_t *positions; /* (B, time); NULL unless samples are packed */
     int32_t *inputs, *targets; /* (B, time) of this rank, targets (B) of classes */
     int32_t *whole; /* a sample's inputs, then its targets */
     void *logits;
@@ -78,6 +79,9 @@ static cadre_status read_batch(struct work *w, uint64_t first, int64_t n,
         if (rc != CADRE_OK)
             return cadre_fail(err, rc, "cannot read validation sample %llu",
                               (unsigned long long)sample);
+        if (w->positions)
+            CADRE_TRY(cadre_dataset_positions(w->spec->data, CADRE_SPLIT_VALID, sample,
+                                              w->positions + i * time));
         memcpy(w->inputs + i * time, from, (size_t)time * sizeof *from);
         if (!classify)
             memcpy(w->targets + i * time, from + all, (size_t)time * sizeof *from);
@@ -112,6 +116,7 @@ static cadre_status one_batch(struct work *w, int64_t batch, bool count,
     struct cadre_eval eval = {
         .inputs = w->inputs,
         .targets = w->targets,
+        .positions = w->positions,
         .batch = n,
         .time = w->rank->plan.time,
         .logits = w->logits,
@@ -163,10 +168,14 @@ static cadre_status make_work(struct work *w, int64_t batches, struct cadre_erro
     w->width = HEAD + 3 * (size_t)run->model.classes;
     w->inputs = cadre_calloc((size_t)(run->micro_batch * inputs), sizeof *w->inputs);
     w->targets = cadre_calloc(tokens, sizeof *w->targets);
+    if (w->spec->data_info.packed)
+        w->positions = cadre_calloc(tokens, sizeof *w->positions);
     w->whole = cadre_calloc((size_t)(inputs + run->time), sizeof *w->whole);
     w->rows = (int64_t)(rows < all ? rows : all);
     w->logits = whole ? cadre_calloc((size_t)w->rows, row) : NULL;
     w->sums = cadre_calloc((size_t)batches * w->width, sizeof *w->sums);
+    if (w->spec->data_info.packed && !w->positions)
+        return cadre_no_memory(err, "evaluation");
     if (!w->inputs || !w->targets || !w->whole || (whole && !w->logits) || !w->sums)
         return cadre_no_memory(err, "evaluation");
     return CADRE_OK;
@@ -209,6 +218,7 @@ cadre_status cadre_evaluate(struct cadre_rank *rank, const struct cadre_spec *sp
         add_up(&w, batches, out);
     free(w.inputs);
     free(w.targets);
+    free(w.positions);
     free(w.whole);
     free(w.logits);
     free(w.sums);

@@ -28,7 +28,7 @@ WHOLE = 650000
 AAMI = ("NLRBejn", "AaJS", "VEr", "F", "/fQ?")
 BEATS = set("".join(AAMI))
 TEXTS = {"tinyshakespeare.txt": 49152, "alice29.txt": 24576}
-FOLDERS = ("golden", "gpt2_bpe", "ini", "mitdb", "safetensors_cases", "text")
+FOLDERS = ("golden", "gpt2_bpe", "ini", "instruct", "mitdb", "safetensors_cases", "text")
 FOLDERS += ("weights", "wfdb_vectors")
 COPIES = """
 golden/gpt2_tiny_a.json
@@ -348,6 +348,28 @@ def cut_texts(data, target):
         (target / "text" / name).write_bytes(raw[: raw.rindex(b"\n") + 1])
 
 
+def cut_instruct(data, target):
+    """The first few short records of each file, in its own form."""
+    for name, size, count in (
+        ("alpaca_en_demo.json", 400, 24),
+        ("dpo_en_demo.json", 700, 4),
+        ("v1_sft_demo.jsonl", 300, 24),
+        ("v1_dpo_demo.jsonl", 1600, 2),
+    ):
+        text = (data / "instruct" / name).read_text(encoding="utf-8")
+        if name.endswith(".json"):
+            rows = [r for r in json.loads(text) if len(json.dumps(r)) < size]
+            kept = json.dumps(rows[:count], indent=2, ensure_ascii=False) + "\n"
+        else:
+            rows = [line for line in text.splitlines(True) if len(line) < size]
+            kept = "".join(rows[:count])
+        (target / "instruct" / name).write_text(kept, encoding="utf-8")
+    shutil.copyfile(
+        data / "safetensors_cases/LICENSE.apache-2.0",
+        target / "instruct/LICENSE.apache-2.0",
+    )
+
+
 def validation_entropy(folder):
     """Bigrams of bytes of the last tenth, in samples of 50 and their next."""
     raw = (folder / "text/tinyshakespeare.txt").read_bytes()
@@ -374,6 +396,7 @@ def main():
         (target / folder).mkdir(parents=True, exist_ok=True)
     copy(data, target)
     cut_texts(data, target)
+    cut_instruct(data, target)
     published, samples = make_records(data / "mitdb", target / "mitdb")
     variant = (data / "wfdb_vectors/100_commented_variant.hea").read_bytes().decode()
     (target / "wfdb_vectors/100_commented_variant.hea").write_bytes(

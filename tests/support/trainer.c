@@ -316,6 +316,7 @@ static struct cadre_pass pass_of(const struct test_trainer *t, uint32_t unit)
         .time = t->time,
         .tokens = t->device_tokens,
         .targets = t->device_targets,
+        .positions = t->positions,
         .loss_seed = t->seed,
         .loss_rows = t->device_rows,
         .saved = t->saved[unit],

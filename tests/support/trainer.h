@@ -21,6 +21,7 @@ struct test_trainer {
     void **saved, **grad_outputs; /* one per unit */
     void *scratch, *dy;
     int32_t *tokens, *targets; /* in host memory; on another device copies are used: */
+    const int32_t *positions; /* of packed records, the test's; NULL: none */
     double *loss_rows;
     int32_t *device_tokens, *device_targets;
     double *device_rows;

@@ -10,7 +10,7 @@
 #include "core/base/utf8.h"
 #include "core/data/tokenizer/tokenizer_kind.h"
 
-enum { LLAMA2C_BOS = 1 };
+enum { LLAMA2C_BOS = 1, LLAMA2C_EOS = 2, BYTE_EOS = 0 };
 
 static bool ends_with(const char *text, const char *end)
 {
@@ -96,6 +96,13 @@ uint64_t cadre_tokenizer_fingerprint(const struct cadre_tokenizer *tok)
 int32_t cadre_tokenizer_bos(const struct cadre_tokenizer *tok)
 {
     return tok->bos;
+}
+
+int32_t cadre_tokenizer_eos(const struct cadre_tokenizer *tok)
+{
+    if (tok->kind == CADRE_TOKENIZER_BYTE)
+        return BYTE_EOS;
+    return tok->kind == CADRE_TOKENIZER_LLAMA2C ? LLAMA2C_EOS : tok->bos;
 }
 
 cadre_status cadre_ids_append(struct cadre_ids *list, const int32_t *ids, size_t count)

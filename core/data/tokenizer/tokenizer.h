@@ -35,6 +35,10 @@ uint64_t cadre_tokenizer_fingerprint(const struct cadre_tokenizer *tok);
 /* The id that starts a sequence, or -1: 1 for llama2.c, <|endoftext|> for GPT-2. */
 int32_t cadre_tokenizer_bos(const struct cadre_tokenizer *tok);
 
+/* The id that ends a sequence, or -1: the byte 0, 2 for llama2.c, <|endoftext|> for
+ * GPT-2. */
+int32_t cadre_tokenizer_eos(const struct cadre_tokenizer *tok);
+
 /* Ids of text[0, size); the caller frees *ids. No BOS is added. The BPE takes UTF-8
  * only: other bytes are CADRE_E_INVALID, naming the offset. [any thread] */
 cadre_status cadre_tokenizer_encode(const struct cadre_tokenizer *tok, const char *text,

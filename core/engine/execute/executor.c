@@ -246,6 +246,12 @@ static cadre_status make_slots(struct cadre_executor *exec,
         slot->saved_for_input = slot->x + 2 * (size_t)units;
         slot->grad_outputs = slot->x + 3 * (size_t)units;
         size_t bytes = slot_layout(config, &chunk->plan, NULL, NULL);
+        if (config->packed) {
+            slot->positions = cadre_calloc((size_t)(config->batch * config->time),
+                                           sizeof *slot->positions);
+            if (!slot->positions)
+                return CADRE_E_RESOURCE;
+        }
         if (bytes == 0)
             continue;
         char *memory = cadre_ledger_alloc(config->ledger, CADRE_SPACE_DEVICE, bytes,
@@ -443,8 +449,10 @@ void cadre_executor_destroy(struct cadre_executor *exec)
     if (!exec)
         return;
     for (int c = 0; exec->chunk && c < exec->n_chunks; c++)
-        for (uint32_t s = 0; exec->chunk[c].slot && s < exec->chunk[c].plan.live; s++)
+        for (uint32_t s = 0; exec->chunk[c].slot && s < exec->chunk[c].plan.live; s++) {
             free(exec->chunk[c].slot[s].x);
+            free(exec->chunk[c].slot[s].positions);
+        }
     for (int c = 0; exec->chunk && c < exec->n_chunks; c++)
         free(exec->chunk[c].slot);
     cadre_accumulation_fini(&exec->accumulation);
@@ -463,6 +471,11 @@ void cadre_executor_destroy(struct cadre_executor *exec)
 void cadre_executor_divide(struct cadre_executor *exec)
 {
     cadre_accumulation_divide(&exec->accumulation);
+}
+
+void cadre_executor_count(struct cadre_executor *exec, double step_targets)
+{
+    exec->config.step_targets = step_targets;
 }
 
 void cadre_executor_begin(struct cadre_executor *exec, uint64_t step, uint32_t flags)

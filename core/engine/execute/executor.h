@@ -29,7 +29,10 @@ struct cadre_executor_config {
     struct cadre_chain *chain;
     struct cadre_loader *loader; /* NULL: evaluation only */
     int64_t batch, time; /* time: of this rank */
-    int64_t step_targets; /* targets of a whole step, for the loss seed */
+    double step_targets; /* targets of a whole step, for the loss seed, unless the data
+                            counts those of each: cadre_executor_count */
+    bool counted; /* the data does */
+    bool packed; /* samples have positions of their own (cadre_dataset_positions) */
     bool recompute, exact;
     bool pinned; /* batches go through page-locked memory */
     double *losses; /* by global micro-batch; device memory */
@@ -56,6 +59,9 @@ void cadre_executor_divide(struct cadre_executor *exec);
 /* Start step `step` (from 1): gradients are fresh, no slot is taken. flags:
  * CADRE_STEP_*. */
 void cadre_executor_begin(struct cadre_executor *exec, uint64_t step, uint32_t flags);
+
+/* Of the step that begins next: its targets, for the loss seed. */
+void cadre_executor_count(struct cadre_executor *exec, double step_targets);
 
 /* What services call for a plugin; lives as long as `exec`. */
 struct cadre_pass_runner cadre_executor_runner(struct cadre_executor *exec);
@@ -91,9 +97,10 @@ cadre_status cadre_executor_end(const struct cadre_executor *exec,
  * with rows [first, first + n) in it until all rows were passed. Only ranks that run
  * the head get results: has_head. With a cache (batch sequences, on this rank's device)
  * the samples are what follows the tokens kept in it, and are kept too when all went
- * well. With last_row, logits are those of the last token of the one sequence alone. */
+ * well. With last_row, logits are those of the last token of the one sequence alone.
+ * positions (B, T), NULL: as in struct cadre_pass; not with a cache. */
 struct cadre_eval {
-    const int32_t *inputs, *targets;
+    const int32_t *inputs, *targets, *positions;
     int64_t batch, time;
     double loss_sum;
     int64_t n_targets;

@@ -313,7 +313,7 @@ cadre_status cadre_executor_load(struct cadre_executor *exec, struct cadre_slot 
                                  struct cadre_error *why)
 {
     const struct cadre_executor_config *config = &exec->config;
-    if (!slot->tokens && !slot->targets)
+    if (!slot->tokens && !slot->targets && !slot->positions)
         return CADRE_OK;
     struct cadre_device *device = config->device;
     int64_t n = config->batch * config->time;
@@ -327,6 +327,7 @@ cadre_status cadre_executor_load(struct cadre_executor *exec, struct cadre_slot 
         .inputs = staging->tokens,
         .targets = classify ? NULL : targets,
         .labels = classify ? targets : NULL,
+        .positions = slot->positions,
     };
     struct cadre_rank_page *page = cadre_executor_page(exec);
     const uint64_t phase = cadre_rank_page_enter(page, CADRE_PHASE_DATA, 0, 0);
@@ -349,7 +350,7 @@ cadre_status cadre_executor_load(struct cadre_executor *exec, struct cadre_slot 
 double cadre_executor_seed(const struct cadre_executor *exec)
 {
     const double *scale = exec->config.loss_scale;
-    return (scale ? *scale : 1.0) / (double)exec->config.step_targets;
+    return (scale ? *scale : 1.0) / exec->config.step_targets;
 }
 
 void cadre_executor_set_pass(struct cadre_executor *exec,
@@ -365,6 +366,7 @@ void cadre_executor_set_pass(struct cadre_executor *exec,
         .batch = config->batch,
         .time = config->time,
         .tokens = slot->tokens,
+        .positions = slot->positions,
         .targets = slot->targets,
         .loss_seed = cadre_executor_seed(exec),
         .loss_rows = exec->loss_rows,

@@ -15,6 +15,7 @@ struct cadre_slot {
     uint32_t microbatch;
     int64_t global_microbatch;
     int32_t *tokens, *targets; /* device; NULL where the chunk needs none */
+    int32_t *positions; /* host; NULL unless samples are packed */
     char **x; /* per unit of the chunk: its input (N, C), NULL for the embedding; lent
                  for blocks while the slot is busy, as are the next two */
     char **saved; /* per unit; recomputed blocks share exec->resaved */
