@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "core/base/path.h"
+#include "core/checkpoint/form_state.h"
 #include "core/checkpoint/kept_replicas.h"
 #include "core/checkpoint/opt_state.h"
 #include "core/checkpoint/plugin_state.h"
@@ -62,7 +63,8 @@ static cadre_status load_params(struct cadre_rank *rank, const struct source *fr
     cadre_status rc = CADRE_OK;
     for (uint32_t i = 0; rc == CADRE_OK && i < rank->model->n_params; i++) {
         struct cadre_share share = cadre_store_elements(&rank->store, i);
-        if (share.count == 0)
+        rc = cadre_form_state_load(rank, i, from->checkpoint, from->hf, err);
+        if (share.count == 0 || rc != CADRE_OK)
             continue;
         rc = read_share(rank, from, CADRE_CHECKPOINT_PARAM, i, &share, err);
         if (rc == CADRE_OK)

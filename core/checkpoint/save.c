@@ -5,6 +5,7 @@
 
 #include "core/base/memory.h"
 #include "core/checkpoint/format/folder.h"
+#include "core/checkpoint/form_state.h"
 #include "core/checkpoint/kept_replicas.h"
 #include "core/checkpoint/opt_state.h"
 #include "core/checkpoint/run_values.h"
@@ -126,6 +127,7 @@ cadre_status cadre_save_each(struct cadre_rank *rank, struct cadre_plugin_state 
     if (rc != CADRE_OK && sink->rc == CADRE_OK)
         sink->rc = rc;
     free(mean.buffer);
+    cadre_form_state_give(rank, sink);
     cadre_plugin_state_give(kept, sink);
     return sink->rc;
 }
@@ -178,6 +180,8 @@ cadre_status cadre_save_begin(const struct cadre_rank *rank,
     rc = cadre_opt_state_begin(rank, root, step, err);
     if (rc == CADRE_OK)
         rc = cadre_kept_replicas_begin(rank, root, step, err);
+    if (rc == CADRE_OK)
+        rc = cadre_form_state_begin(rank, root, step, err);
     if (rc == CADRE_OK && n_kept > 0)
         rc = cadre_draft_begin_states(root, (uint64_t)step,
                                       CADRE_CHECKPOINT_PLUGIN_STATE, more, n_kept, err);

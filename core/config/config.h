@@ -25,6 +25,7 @@ enum cadre_config_precision {
     CADRE_CONFIG_FP16,
 };
 enum cadre_config_recompute { CADRE_CONFIG_NONE, CADRE_CONFIG_BLOCK };
+enum cadre_config_base { CADRE_CONFIG_BASE_FULL, CADRE_CONFIG_BASE_NF4 };
 enum cadre_config_schedule {
     CADRE_CONFIG_CONSTANT,
     CADRE_CONFIG_COSINE,
@@ -73,6 +74,10 @@ struct cadre_config_train {
     int64_t eval_every, eval_batches;
     enum cadre_config_precision precision;
     enum cadre_config_recompute recompute;
+};
+
+struct cadre_config_tune {
+    enum cadre_config_base base;
 };
 
 struct cadre_config_optim {
@@ -146,6 +151,7 @@ struct cadre_config {
     struct cadre_config_model model;
     struct cadre_config_data data;
     struct cadre_config_train train;
+    struct cadre_config_tune tune;
     struct cadre_config_optim optim;
     struct cadre_config_device device;
     struct cadre_config_comm comm;

@@ -148,6 +148,8 @@ static const struct cadre_config_key table[] = {
         "steps between evaluations; 0 means at the end only"),
     I64(train, eval_batches, "20", 0, 1e9,
         "validation batches of an evaluation, spread evenly over all data; 0: all"),
+    ENUM(tune, base, "full", "full, nf4",
+         "how frozen matrices of blocks are stored; nf4: in 4.13 bits a weight"),
     STR(optim, name, "adamw",
         "adamw, sgd, lion, adamw8bit, or a plugin: muon, adafactor"),
     F64(optim, lr, "1e-3", 0, 1000, "learning rate, the peak of the schedule"),

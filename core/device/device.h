@@ -541,6 +541,12 @@ struct cadre_device_ops {
                                 int64_t count, void *blocks);
     cadre_status (*int8_decode)(struct cadre_device *, const void *blocks,
                                 uint32_t dtype, void *x, int64_t count);
+
+    /* CADRE_FORM_NF4, as core/tensor/nf4.h has it: x (count) of the blocks from the
+     * tensor's block `first` on; computed in fp32. `scales` are the whole tensor's. */
+    cadre_status (*nf4_decode)(struct cadre_device *, const void *blocks,
+                               const float *scales, int64_t first, uint32_t dtype,
+                               void *x, int64_t count);
 };
 
 struct cadre_device {

@@ -116,6 +116,7 @@ static cadre_status make_plan(struct cadre_rank *rank, struct cadre_error *err)
         .storage = cadre_calloc(rank->model->n_params, sizeof *request.storage),
         .exact = spec->exact,
         .division = cadre_redeal_division(rank),
+        .nf4_base = spec->nf4_base,
     };
     if (!request.storage)
         return cadre_no_memory(err, "the plan");

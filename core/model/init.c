@@ -43,6 +43,20 @@ uint64_t cadre_param_logical(const struct cadre_param *param, int tp_rank, int t
     return row * param->shape.dim[1] + column;
 }
 
+uint64_t cadre_param_run(const struct cadre_param *param, int tp_rank, int tp_size,
+                         uint64_t element, uint64_t *logical)
+{
+    *logical = cadre_param_logical(param, tp_rank, tp_size, element);
+    if (param->split == CADRE_SHARD_NONE || tp_size == 1)
+        return cadre_shape_count(&param->local) - element;
+    uint64_t run = param->local.dim[param->split_dim];
+    if (param->split == CADRE_SHARD_QKV)
+        run /= 3;
+    if (param->split_dim == 0 && param->local.ndim > 1)
+        run *= param->local.dim[1];
+    return run - element % run;
+}
+
 static double initial_value(const struct cadre_param *param, uint64_t key,
                             uint64_t logical)
 {
@@ -116,4 +130,18 @@ void cadre_model_init_range(const struct cadre_model *model, uint32_t index,
     for (uint64_t i = 0; i < n; i++)
         if (parts[i].started)
             pthread_join(parts[i].thread, NULL);
+}
+
+void cadre_model_init_whole(const struct cadre_model *model, uint32_t index,
+                            uint64_t seed, uint64_t begin, uint64_t count, void *out)
+{
+    const int32_t owner = model->params[index].tied_to;
+    struct cadre_param param = model->params[owner < 0 ? index : (uint32_t)owner];
+    struct cadre_model whole = *model;
+    param.split = CADRE_SHARD_NONE;
+    param.local = param.shape;
+    whole.params = &param;
+    whole.tp_rank = 0;
+    whole.tp_size = 1;
+    cadre_model_init_range(&whole, 0, seed, begin, count, out);
 }

@@ -17,4 +17,13 @@ void cadre_model_init_range(const struct cadre_model *model, uint32_t index,
 uint64_t cadre_param_logical(const struct cadre_param *param, int tp_rank, int tp_size,
                              uint64_t element);
 
+/* As cadre_model_init_range, of the whole parameter, whatever part of it is local. */
+void cadre_model_init_whole(const struct cadre_model *model, uint32_t index,
+                            uint64_t seed, uint64_t begin, uint64_t count, void *out);
+
+/* How many local elements from `element` on are consecutive in the whole parameter;
+ * *logical is the index of the first there. */
+uint64_t cadre_param_run(const struct cadre_param *param, int tp_rank, int tp_size,
+                         uint64_t element, uint64_t *logical);
+
 #endif

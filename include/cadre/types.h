@@ -47,7 +47,7 @@
  * the unit. */
 #define CADRE_FORM_PLAIN 0u /* elements of the parameter's dtype: 1 element a block */
 #define CADRE_FORM_INT8 1u /* CADRE_INT8_BLOCK codes (I8), then their scale (F32) */
-#define CADRE_FORM_NF4 2u /* reserved */
+#define CADRE_FORM_NF4 2u /* 64 codes of 4 bits, then that of their scale; see abi.md */
 #define CADRE_FORM_F8 3u /* reserved */
 #define CADRE_INT8_BLOCK 64u
 

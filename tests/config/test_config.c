@@ -65,6 +65,8 @@ static const struct {
     {"optim.schedule=constant", &shown.optim.schedule, CADRE_CONFIG_CONSTANT},
     {"optim.schedule=cosine", &shown.optim.schedule, CADRE_CONFIG_COSINE},
     {"optim.schedule=linear", &shown.optim.schedule, CADRE_CONFIG_LINEAR},
+    {"tune.base=full", &shown.tune.base, CADRE_CONFIG_BASE_FULL},
+    {"tune.base=nf4", &shown.tune.base, CADRE_CONFIG_BASE_NF4},
     {"comm.backend=auto", &shown.comm.backend, CADRE_CONFIG_BACKEND_AUTO},
     {"comm.backend=local", &shown.comm.backend, CADRE_CONFIG_BACKEND_LOCAL},
     {"comm.backend=mpi", &shown.comm.backend, CADRE_CONFIG_BACKEND_MPI},

@@ -122,15 +122,16 @@ static void compare_with_start(struct cadre_rank *rank, int step)
     }
 }
 
-/* Frozen ones keep their values, or those that int8 has for them; others train. */
+/* Frozen ones keep their values, or those that the form has for them; others train. */
 START_TEST(frozen_ones_stay)
 {
-    form = _i ? CADRE_FORM_INT8 : CADRE_FORM_PLAIN;
+    form = (uint32_t)_i;
     run.probe = &freezer;
     run.each = compare_with_start;
     thread_run(&run, "");
     for (uint32_t i = 0; i < n_params; i++) {
-        const double step = largest[i] / 127;
+        const double step =
+            form == CADRE_FORM_NF4 ? largest[i] * 0.31 : largest[i] / 127;
         if (param[i].tied_to >= 0)
             continue;
         if (!is_frozen(&param[i]))
@@ -177,13 +178,13 @@ static const struct {
 };
 enum { STACKS = sizeof stacks / sizeof *stacks };
 
-/* In both forms, the tied embedding too. */
+/* In all forms, the tied embedding too. */
 START_TEST(has_the_bits_of_single)
 {
     char sets[300];
-    const int s = _i / 2;
+    const int s = _i / 3;
     names = stacks[s].names;
-    form = _i % 2 ? CADRE_FORM_INT8 : CADRE_FORM_PLAIN;
+    form = (uint32_t)(_i % 3);
     single.probe = run.probe = &freezer;
     snprintf(sets, sizeof sets, "model.channels=64 run.exact=yes %s", stacks[s].sets);
     thread_run(&single, sets);
@@ -220,8 +221,30 @@ static void weigh(struct cadre_rank *rank, int step)
         taken += bytes_of(&rank->ledger, table.entry[i].tag);
     }
     parameters = bytes_of(&table, "parameters") + bytes_of(&table, "gradients") +
-                 bytes_of(&table, "optimizer states");
+                 bytes_of(&table, "optimizer states") +
+                 bytes_of(&table, "scales of nf4");
 }
+
+/* In nf4 a frozen element takes at most 4.13 bits, whoever asks for it. */
+START_TEST(nf4_takes_4_13_bits)
+{
+    uint64_t all, rest;
+    const uint64_t C = 128, mlp = 2 * 8 * C * C;
+    names = "mlp.c_fc.weight";
+    run.steps = 1;
+    run.each = weigh;
+    form = CADRE_FORM_PLAIN;
+    run.probe = &freezer;
+    thread_run(&run, "model.channels=128");
+    all = parameters;
+    form = _i ? CADRE_FORM_PLAIN : CADRE_FORM_NF4;
+    thread_run(&run, _i ? "model.channels=128 tune.base=nf4" : "model.channels=128");
+    ck_assert_uint_eq(planned, taken);
+    rest = all - parameters;
+    ck_assert_double_ge((double)rest * 8, (32 - 4.13) * (double)mlp / 2);
+    ck_assert_double_le((double)rest * 8, (32 - 4.12) * (double)mlp / 2);
+}
+END_TEST
 
 /* What is planned is taken, and frozen int8 takes 17/64 of 16 bytes an element. */
 START_TEST(memory_is_saved)
@@ -245,10 +268,11 @@ Suite *test_suite(void)
     TCase *tc = tcase_create("forms");
     tcase_set_timeout(tc, 60);
     tcase_add_checked_fixture(tc, setup, teardown);
-    tcase_add_loop_test(tc, frozen_ones_stay, 0, 2);
+    tcase_add_loop_test(tc, frozen_ones_stay, 0, 3);
     tcase_add_test(tc, int8_is_close_to_plain);
-    tcase_add_loop_test(tc, has_the_bits_of_single, 0, 2 * STACKS);
+    tcase_add_loop_test(tc, has_the_bits_of_single, 0, 3 * STACKS);
     tcase_add_test(tc, memory_is_saved);
+    tcase_add_loop_test(tc, nf4_takes_4_13_bits, 0, 2);
     suite_add_tcase(suite, tc);
     return suite;
 }

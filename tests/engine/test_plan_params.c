@@ -179,8 +179,8 @@ END_TEST
 
 START_TEST(forms_are_of_frozen_parameters)
 {
-    static const uint32_t wrong[] = {CADRE_FORM_NF4, CADRE_FORM_F8, 77};
-    for (int i = 0; i < 3; i++)
+    static const uint32_t wrong[] = {CADRE_FORM_F8, 77};
+    for (int i = 0; i < 2; i++)
         plan_fixture_refused(&f, one->store(one->h, 1, wrong[i]),
                              "this version does not know the form");
     ck_assert_int_eq(one->store(one->h, 1, CADRE_FORM_INT8), CADRE_OK);

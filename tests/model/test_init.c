@@ -69,6 +69,19 @@ START_TEST(threads_change_no_bit)
 }
 END_TEST
 
+/* A run is as long as what is consecutive in the whole, or ends a row early. */
+static void check_run(const struct cadre_param *param, int tp_rank, int tp_size,
+                      uint64_t element)
+{
+    uint64_t first;
+    const uint64_t n = cadre_param_run(param, tp_rank, tp_size, element, &first);
+    ck_assert_uint_ge(n, 1);
+    ck_assert_uint_le(element + n, cadre_shape_count(&param->local));
+    ck_assert_uint_eq(first, cadre_param_logical(param, tp_rank, tp_size, element));
+    ck_assert_uint_eq(cadre_param_logical(param, tp_rank, tp_size, element + n - 1),
+                      first + n - 1);
+}
+
 /* Every logical element is held by one rank (split) or by all (replicated), with the
  * bits that a single rank has. */
 static void check_tensor_split(struct cadre_model_config config, int tp_size)
@@ -86,6 +99,7 @@ static void check_tensor_split(struct cadre_model_config config, int tp_size)
             for (uint64_t e = 0; e < cadre_shape_count(&param->local); e++) {
                 uint64_t at = cadre_param_logical(param, r, tp_size, e);
                 ck_assert_uint_lt(at, count);
+                check_run(param, r, tp_size, e);
                 ck_assert_mem_eq(mine + e * element, expected + at * element, element);
                 seen[at]++;
             }

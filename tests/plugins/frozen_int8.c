@@ -19,8 +19,9 @@ static cadre_status create(const struct cadre_create *c, struct cadre_self **out
     CADRE_TRY(cadre_self_create(c->host, services, sizeof **out, out));
     (*out)->host = c->host;
     (*out)->names = c->values->str(c->values->h, "names");
-    (*out)->form =
-        c->values->i64(c->values->h, "int8") ? CADRE_FORM_INT8 : CADRE_FORM_PLAIN;
+    (*out)->form = c->values->i64(c->values->h, "nf4")    ? CADRE_FORM_NF4
+                   : c->values->i64(c->values->h, "int8") ? CADRE_FORM_INT8
+                                                          : CADRE_FORM_PLAIN;
     return CADRE_OK;
 }
 
@@ -80,6 +81,8 @@ static const struct cadre_option options[] = {
                  .help = "part of the names of what is frozen; none: nothing is"),
     CADRE_OPTION(.type = CADRE_OPTION_BOOL, .key = "int8", .def = "yes",
                  .help = "store it in int8"),
+    CADRE_OPTION(.type = CADRE_OPTION_BOOL, .key = "nf4", .def = "no",
+                 .help = "store it in nf4"),
 };
 
 static const struct cadre_strategy_ops ops = {

@@ -2,7 +2,8 @@
 /* Checkpoints: a folder step-00000100 with model.safetensors, optimizer.safetensors
  * (`<name>.exp_avg`, `<name>.exp_avg_sq`), strategy.safetensors where strategies keep
  * plugin state (`<name>.<plugin>.<key>`), replicas.safetensors where replicas that
- * diverge keep their own (`<name>.<r>`, `<name>.exp_avg.<r>`) and state.json. The
+ * diverge keep their own (`<name>.<r>`, `<name>.exp_avg.<r>`), forms.safetensors where
+ * parameters are stored in nf4 (`<name>.nf4`) and state.json. The
  * layout is that of one rank, whichever ranks wrote it, so that any strategy with any
  * number of ranks can read it. */
 #ifndef CADRE_CHECKPOINT_FORMAT_CHECKPOINT_H

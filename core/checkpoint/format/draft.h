@@ -35,7 +35,8 @@ cadre_status cadre_draft_begin(const char *root, uint64_t step,
                                int moments, struct cadre_error *err);
 
 /* Add the file of `part` with these tensors to what begin made: strategy.safetensors of
- * CADRE_CHECKPOINT_PLUGIN_STATE, replicas.safetensors of CADRE_CHECKPOINT_REPLICA, and
+ * CADRE_CHECKPOINT_PLUGIN_STATE, replicas.safetensors of CADRE_CHECKPOINT_REPLICA,
+ * forms.safetensors of CADRE_CHECKPOINT_FORM, and
  * of CADRE_CHECKPOINT_OPT_STATE optimizer.safetensors, where begin had no moments. [one
  * rank, after begin and before any rank opens it] Errors: as begin; the caller then
  * abandons. */

@@ -5,10 +5,8 @@
 #include <stdlib.h>
 
 const char *const cadre_checkpoint_files[CADRE_CHECKPOINT_FILES] = {
-    "model.safetensors",
-    "optimizer.safetensors",
-    "strategy.safetensors",
-    "replicas.safetensors",
+    "model.safetensors",    "optimizer.safetensors", "strategy.safetensors",
+    "replicas.safetensors", "forms.safetensors",
 };
 
 int cadre_checkpoint_file_of(enum cadre_checkpoint_part part)
@@ -16,6 +14,7 @@ int cadre_checkpoint_file_of(enum cadre_checkpoint_part part)
     return part == CADRE_CHECKPOINT_PARAM          ? 0
            : part == CADRE_CHECKPOINT_PLUGIN_STATE ? 2
            : part == CADRE_CHECKPOINT_REPLICA      ? 3
+           : part == CADRE_CHECKPOINT_FORM         ? 4
                                                    : 1;
 }
 
@@ -23,7 +22,8 @@ cadre_status cadre_checkpoint_name(enum cadre_checkpoint_part part, const char *
                                    char out[CADRE_CHECKPOINT_NAME],
                                    struct cadre_error *err)
 {
-    static const char *const endings[] = {"", ".exp_avg", ".exp_avg_sq", "", "", ""};
+    static const char *const endings[] = {"", ".exp_avg", ".exp_avg_sq", "", "",
+                                          "", ""};
     int n = snprintf(out, CADRE_CHECKPOINT_NAME, "%s%s", tensor, endings[part]);
     if (n < 0 || n >= CADRE_CHECKPOINT_NAME)
         return cadre_fail(err, CADRE_E_INVALID,

@@ -15,11 +15,12 @@ enum cadre_checkpoint_part {
     CADRE_CHECKPOINT_PLUGIN_STATE, /* of a strategy; its tensors have full names */
     CADRE_CHECKPOINT_OPT_STATE, /* of an optimizer plugin; full names too */
     CADRE_CHECKPOINT_REPLICA, /* of replicas that diverge; full names too */
+    CADRE_CHECKPOINT_FORM, /* of stored forms; full names too */
 };
 
-enum { CADRE_CHECKPOINT_FILES = 4, CADRE_CHECKPOINT_NAME = 256 };
+enum { CADRE_CHECKPOINT_FILES = 5, CADRE_CHECKPOINT_NAME = 256 };
 
-/* Parameters, optimizer state, states of strategies, of single replicas. */
+/* Parameters, optimizer state, states of strategies, of single replicas, of forms. */
 extern const char *const cadre_checkpoint_files[CADRE_CHECKPOINT_FILES];
 
 /* Which of the files holds a part. */

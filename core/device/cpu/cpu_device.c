@@ -355,6 +355,7 @@ static void fill_ops(struct cadre_device_ops *ops)
         .rows_dot = cadre_cpu_rows_dot,
         .int8_encode = cadre_cpu_int8_encode,
         .int8_decode = cadre_cpu_int8_decode,
+        .nf4_decode = cadre_cpu_nf4_decode,
     };
     cadre_cpu_fill_row_ops(ops);
 }

@@ -323,6 +323,13 @@ static cadre_status int8_decode(struct cadre_device *device, const void *blocks,
     LAUNCH(cadre_cuda_int8_decode(blocks, dtype, x, count, stream));
 }
 
+static cadre_status nf4_decode(struct cadre_device *device, const void *blocks,
+                               const float *scales, int64_t first, uint32_t dtype,
+                               void *x, int64_t count)
+{
+    LAUNCH(cadre_cuda_nf4_decode(blocks, scales, first, dtype, x, count, stream));
+}
+
 const struct cadre_device_ops cadre_cuda_ops = {
     .name = "cuda",
     .async = true,
@@ -406,4 +413,5 @@ const struct cadre_device_ops cadre_cuda_ops = {
     .rows_dot = no_rows,
     .int8_encode = int8_encode,
     .int8_decode = int8_decode,
+    .nf4_decode = nf4_decode,
 };

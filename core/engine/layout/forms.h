@@ -17,4 +17,11 @@ uint64_t cadre_forms_bytes(const struct cadre_model *model,
  * device's. */
 cadre_status cadre_forms_decode(struct cadre_store *store, uint32_t unit);
 
+/* [stream] Decode elements [begin, begin + count) of a parameter's local part, which
+ * begin with a block, from their bytes `from` to `to` of `dtype`. Errors: the device's.
+ */
+cadre_status cadre_forms_decode_range(const struct cadre_store *store, uint32_t param,
+                                      const void *from, uint64_t begin, uint64_t count,
+                                      uint32_t dtype, void *to);
+
 #endif

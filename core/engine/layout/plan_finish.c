@@ -70,38 +70,6 @@ static void place_units(struct cadre_rank_plan *plan)
     }
 }
 
-/* A plugin may have placed a range before another one chose the form: where `final` is
- * false it will be asked again. */
-static cadre_status check_form(const struct cadre_rank_plan *plan, uint32_t i,
-                               bool final, struct cadre_error *err)
-{
-    const struct cadre_plan_param *at = &plan->param[i];
-    const struct cadre_share *share = &at->share[CADRE_KIND_PARAM];
-    const char *name = plan->model->params[i].name;
-    uint32_t elements, bytes;
-    if (at->form == CADRE_FORM_PLAIN)
-        return CADRE_OK;
-    if (!at->frozen)
-        return cadre_fail(err, CADRE_E_UNSUPPORTED,
-                          "plugin '%s' in plan: store('%s'): it is trained, and only "
-                          "frozen parameters can be stored in another form; call "
-                          "train('%s', 0) too",
-                          at->stored, name, name);
-    cadre_rank_plan_block(plan, i, &elements, &bytes);
-    uint64_t size = cadre_rank_plan_stored(plan, i);
-    if (final && share->placed &&
-        (share->begin % bytes != 0 || share->count % bytes != 0 ||
-         share->begin > size || share->count > size - share->begin))
-        return cadre_fail(
-            err, CADRE_E_UNSUPPORTED,
-            "plugin '%s' in plan: range [%llu, +%llu) of '%s', which '%s' stores in "
-            "another form; expected whole blocks of its %llu bytes, %u each",
-            at->placer[CADRE_KIND_PARAM], (unsigned long long)share->begin,
-            (unsigned long long)share->count, name, at->stored,
-            (unsigned long long)size, bytes);
-    return CADRE_OK;
-}
-
 /* What no rank holds nobody would update. */
 static cadre_status check_opt_range(const struct cadre_rank_plan *plan, uint32_t i,
                                     struct cadre_error *err)
@@ -141,7 +109,7 @@ static cadre_status check_params(const struct cadre_rank_plan *plan,
     for (uint32_t i = 0; i < plan->n_params; i++) {
         if (plan->model->params[i].tied_to >= 0)
             continue;
-        CADRE_TRY(check_form(plan, i, final, err));
+        CADRE_TRY(cadre_rank_plan_check_form(plan, i, final, err));
         CADRE_TRY(check_opt_range(plan, i, err));
     }
     return check_states(plan, err);
@@ -509,6 +477,7 @@ cadre_status cadre_rank_plan_finish(struct cadre_rank_plan *plan,
                                     struct cadre_error *err)
 {
     drop_old_storage(plan);
+    CADRE_TRY(cadre_rank_plan_store_base(plan, request, err));
     place_units(plan);
     CADRE_TRY(check_claims(plan, err));
     CADRE_TRY(check_samples(plan, err));

@@ -167,11 +167,11 @@ cadre_status cadre_plan_store(void *h, cadre_param_id param, uint32_t form)
     CADRE_TRY(check_entry(s, "store", param));
     struct cadre_plan_param *at = &s->plan->param[param];
     const char *name = model_param(s, param)->name;
-    if (form != CADRE_FORM_PLAIN && form != CADRE_FORM_INT8)
+    if (form != CADRE_FORM_PLAIN && form != CADRE_FORM_INT8 && form != CADRE_FORM_NF4)
         return cadre_plan_refuse(s,
                                  "store('%s', %u): this version does not know the "
-                                 "form; expected CADRE_FORM_PLAIN or "
-                                 "CADRE_FORM_INT8",
+                                 "form; expected CADRE_FORM_PLAIN, CADRE_FORM_INT8 or "
+                                 "CADRE_FORM_NF4",
                                  name, form);
     if (at->stored && !cadre_plan_is_me(s, at->stored) && at->form != form)
         return cadre_plan_conflict(s,

@@ -6,6 +6,7 @@
 
 #include "core/base/memory.h"
 #include "core/tensor/dtype.h"
+#include "core/tensor/nf4.h"
 
 cadre_status cadre_rank_plan_init(struct cadre_rank_plan *plan,
                                   const struct cadre_plan_request *request,
@@ -223,10 +224,19 @@ uint64_t cadre_rank_plan_budget(const struct cadre_rank_plan *plan,
 void cadre_rank_plan_block(const struct cadre_rank_plan *plan, uint32_t param,
                            uint32_t *elements, uint32_t *bytes)
 {
-    bool plain = plan->param[param].form == CADRE_FORM_PLAIN;
-    *elements = plain ? 1 : CADRE_INT8_BLOCK;
-    *bytes = plain ? (uint32_t)cadre_dtype_bytes(plan->model->config.dtype)
-                   : CADRE_INT8_BLOCK + (uint32_t)sizeof(float);
+    switch (plan->param[param].form) {
+    case CADRE_FORM_INT8:
+        *elements = CADRE_INT8_BLOCK;
+        *bytes = CADRE_INT8_BYTES;
+        break;
+    case CADRE_FORM_NF4:
+        *elements = CADRE_NF4_BLOCK;
+        *bytes = CADRE_NF4_BYTES;
+        break;
+    default:
+        *elements = 1;
+        *bytes = (uint32_t)cadre_dtype_bytes(plan->model->config.dtype);
+    }
 }
 
 uint64_t cadre_rank_plan_stored(const struct cadre_rank_plan *plan, uint32_t param)

@@ -161,6 +161,7 @@ struct cadre_plan_request {
     uint64_t *first;
     int n_first; /* 0: none */
     const struct cadre_division *division; /* balance.micro_batches; NULL: off */
+    bool nf4_base; /* tune.base = nf4 */
     int64_t most; /* as the pass before came to */
 };
 
@@ -180,6 +181,17 @@ cadre_status cadre_rank_plan_finish(struct cadre_rank_plan *plan,
 cadre_status cadre_rank_plan_divide(struct cadre_rank_plan *plan,
                                     const struct cadre_plan_request *request,
                                     struct cadre_error *err);
+
+/* Store what is frozen as tune.base says. Errors: CADRE_E_INVALID nothing is. */
+cadre_status cadre_rank_plan_store_base(struct cadre_rank_plan *plan,
+                                        const struct cadre_plan_request *request,
+                                        struct cadre_error *err);
+
+/* Do the form of a parameter, its range and tensor parallelism's cut fit? A plugin may
+ * have placed a range before another one chose the form: where `final` is false it will
+ * be asked again. Errors: CADRE_E_UNSUPPORTED. */
+cadre_status cadre_rank_plan_check_form(const struct cadre_rank_plan *plan, uint32_t i,
+                                        bool final, struct cadre_error *err);
 
 /* Was the finished plan made for what it came to? If not, the request is corrected, and
  * the plan must be made again. */

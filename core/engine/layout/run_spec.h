@@ -37,6 +37,7 @@ struct cadre_run_spec {
     int64_t global_batch, micro_batch, time, prefetch;
     uint64_t seed;
     bool exact, recompute;
+    bool nf4_base; /* frozen matrices of blocks are stored in nf4 */
     double loss_scale; /* first loss scale under fp16; 0: CADRE_LOSS_SCALE_FIRST */
     bool pinned; /* batches go through page-locked memory */
     const double *unit_seconds; /* measured, by unit; NULL: not measured */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/engine/layout/store.h"
 #include "core/engine/layout/forms.h"
+#include "core/engine/layout/scales.h"
 #include "core/model/init.h"
 
 #include <stdlib.h>
@@ -49,8 +50,10 @@ struct cadre_share cadre_store_elements(const struct cadre_store *store, uint32_
     uint64_t all = cadre_shape_count(&store->model->params[param].local);
     if (is_plain(store->plan, param))
         return share;
-    share.begin = share.begin / CADRE_INT8_BYTES * CADRE_INT8_BLOCK;
-    share.count = share.count / CADRE_INT8_BYTES * CADRE_INT8_BLOCK;
+    uint32_t elements, bytes;
+    cadre_rank_plan_block(store->plan, param, &elements, &bytes);
+    share.begin = share.begin / bytes * elements;
+    share.count = share.count / bytes * elements;
     if (share.count > all - share.begin) /* the last block is padded */
         share.count = all - share.begin;
     return share;
@@ -137,6 +140,7 @@ void cadre_store_note(const struct cadre_model *model,
         cadre_opt_storage_note(plan, ledger);
     if (cadre_forms_bytes(model, plan))
         cadre_ledger_note(ledger, device, cadre_forms_bytes(model, plan), DECODED);
+    cadre_scales_note(model, plan, ledger);
     if (tied_bytes(model, plan))
         cadre_ledger_note(ledger, CADRE_SPACE_DEVICE, tied_bytes(model, plan),
                           "tied gradients");
@@ -233,6 +237,7 @@ static cadre_status lay_out(struct cadre_store *store,
         if (!store->decoded)
             return cadre_no_memory(err, DECODED);
     }
+    CADRE_TRY(cadre_scales_init(store, err));
     if (tied_bytes(store->model, store->plan)) {
         store->tied =
             cadre_ledger_alloc(store->ledger, CADRE_SPACE_DEVICE,
@@ -306,6 +311,8 @@ cadre_status cadre_store_put(struct cadre_store *store, uint32_t param,
     char *target = values.placed ? p->data_shard : p->data;
     if (!values.count)
         return CADRE_OK;
+    if (store->plan->param[param].form == CADRE_FORM_NF4)
+        return cadre_scales_encode(store, param, target, host);
     if (store->wide == store->model->config.dtype && is_plain(store->plan, param))
         return device->ops->to_device(device, target, host,
                                       values.count * store->wide_bytes);
@@ -326,24 +333,40 @@ cadre_status cadre_store_get(const struct cadre_store *store, uint32_t param,
     const struct cadre_store_param *p = &store->param[param];
     const bool plain = is_plain(store->plan, param);
     const uint32_t dtype = store->model->config.dtype;
-    const char *from =
-        cadre_store_elements(store, param).placed ? p->data_shard : p->data;
+    const struct cadre_share own = cadre_store_elements(store, param);
+    const char *from = own.placed ? p->data_shard : p->data;
     if (count == 0)
         return CADRE_OK;
-    from +=
-        plain ? begin * store->elem_bytes : begin / CADRE_INT8_BLOCK * CADRE_INT8_BYTES;
+    uint32_t elements, bytes;
+    cadre_rank_plan_block(store->plan, param, &elements, &bytes);
+    from += begin / elements * bytes;
     if (plain && store->wide == dtype)
         return device->ops->to_host(device, host, from, count * store->wide_bytes);
     void *staged = device->ops->alloc(device, count * store->wide_bytes);
-    cadre_status rc = !staged ? CADRE_E_RESOURCE
-                      : plain ? device->ops->cast(device, store->wide, staged, dtype,
-                                                  from, (int64_t)count)
-                              : device->ops->int8_decode(device, from, store->wide,
-                                                         staged, (int64_t)count);
+    cadre_status rc =
+        !staged ? CADRE_E_RESOURCE
+        : plain ? device->ops->cast(device, store->wide, staged, dtype, from,
+                                    (int64_t)count)
+                : cadre_forms_decode_range(store, param, from, own.begin + begin, count,
+                                           store->wide, staged);
     if (rc == CADRE_OK)
         rc = device->ops->to_host(device, host, staged, count * store->wide_bytes);
     device->ops->free(device, staged);
     return rc;
+}
+
+struct initial {
+    const struct cadre_model *model;
+    uint64_t seed;
+};
+
+static cadre_status read_initial(void *arg, uint32_t param, uint64_t begin,
+                                 uint64_t count, void *out, struct cadre_error *err)
+{
+    const struct initial *from = arg;
+    (void)err;
+    cadre_model_init_whole(from->model, param, from->seed, begin, count, out);
+    return CADRE_OK;
 }
 
 static cadre_status fill_initial(struct cadre_store *store, uint64_t seed,
@@ -351,6 +374,8 @@ static cadre_status fill_initial(struct cadre_store *store, uint64_t seed,
 {
     for (uint32_t i = 0; i < store->model->n_params; i++) {
         struct cadre_share values = cadre_store_elements(store, i);
+        struct initial from = {store->model, seed};
+        CADRE_TRY(cadre_scales_find(store, i, read_initial, &from, err));
         if (!values.count)
             continue;
         void *host = cadre_calloc(values.count, store->wide_bytes);

@@ -31,6 +31,8 @@ struct cadre_store_param {
      * planned, and in `opt`. */
     void *exp_avg, *exp_avg_sq;
     void *master; /* wide values of the OPT range; NULL where parameters are wide */
+    float *scales; /* of the whole parameter where it is stored in nf4: scales.h */
+    bool decoded; /* values were decoded under these scales before: keep their bits */
 };
 
 struct cadre_store {
@@ -85,13 +87,14 @@ void *cadre_store_opt_grad(const struct cadre_store *store, uint32_t param);
 void *cadre_store_opt_rounded(const struct cadre_store *store, uint32_t param);
 
 /* Set a parameter's values: host (count), wide, of cadre_store_elements. Rounded or
- * encoded into the parameter, unrounded into the master values. Waits for the device.
+ * encoded into the parameter (in nf4 under its scales: scales.h), unrounded into the
+ * master values. Waits for the device.
  * Errors: those of the device; CADRE_E_RESOURCE. */
 cadre_status cadre_store_put(struct cadre_store *store, uint32_t param,
                              const void *host);
 
 /* Values of elements [begin, begin + count) of cadre_store_elements, counted from its
- * begin, which is a multiple of CADRE_INT8_BLOCK where the parameter is not plain: host
+ * begin, which is a multiple of the form's block where the parameter is not plain: host
  * (count), wide, decoded, not from master values. Waits for the device. Errors: as
  * cadre_store_put. */
 cadre_status cadre_store_get(const struct cadre_store *store, uint32_t param,

@@ -67,6 +67,7 @@ static const struct entry {
     {"rows_dot", PARITY_ENTRY(rows_dot), FLOATS},
     {"int8_encode", PARITY_ENTRY(int8_encode), FLOATS},
     {"int8_decode", PARITY_ENTRY(int8_decode), FLOATS},
+    {"nf4_decode", PARITY_ENTRY(nf4_decode), FLOATS},
 };
 enum { KNOWN = sizeof entries / sizeof *entries };
 

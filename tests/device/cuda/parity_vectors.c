@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/tensor/nf4.h"
 #include "tests/device/cuda/parity.h"
 
 struct vector {
@@ -12,7 +13,10 @@ struct vector {
     int call;
 };
 
-enum { AXPBY, MUL, RSQRT, TRANSPOSE, COPY_ROWS, ENCODE, DECODE };
+enum { AXPBY, MUL, RSQRT, TRANSPOSE, COPY_ROWS, ENCODE, DECODE, NF4 };
+
+/* Block of the tensor that an nf4 decode begins with. */
+enum { NF4_FIRST = 200 };
 
 /* Leading dimensions beyond the columns. */
 enum { MORE_TO = 3, MORE_FROM = 5 };
@@ -36,6 +40,8 @@ static cadre_status run(struct cadre_device *device, uint32_t t, void **p,
                               v->columns + MORE_FROM, v->n, v->columns);
     case ENCODE:
         return ops->int8_encode(device, t, p[0], v->n, p[1]);
+    case NF4:
+        return ops->nf4_decode(device, p[0], p[1], NF4_FIRST, t, p[2], v->n);
     default:
         return ops->int8_decode(device, p[0], t, p[1], v->n);
     }
@@ -217,6 +223,23 @@ static void forms(struct parity *p, uint32_t t, int64_t n)
     parity_hold(p, &c);
 }
 
+static void nf4(struct parity *p, uint32_t t, int64_t n)
+{
+    const struct vector v = {.n = n, .call = NF4};
+    const int64_t blocks = (int64_t)cadre_nf4_blocks((uint64_t)n);
+    const struct parity_case c = {
+        .name = "nf4_decode",
+        .calls = {PARITY_ENTRY(nf4_decode)},
+        .dtype = t,
+        .args = {{CADRE_U8, 1, blocks * CADRE_NF4_BYTES, .seed = 1, .range = 255},
+                 {CADRE_F32, 1, 2 + (NF4_FIRST + blocks) / CADRE_NF4_NESTED, .seed = 2},
+                 {PARITY_OP, 1, n, .out = true, .bits = true, .sum = 4}},
+        .run = run,
+        .ctx = &v,
+    };
+    parity_hold(p, &c);
+}
+
 void parity_vectors(struct parity *p)
 {
     static const int64_t counts[] = {1, 7, 64, 129, 4097, 8200};
@@ -226,6 +249,7 @@ void parity_vectors(struct parity *p)
             elements(p, parity_dtypes[d], counts[i]);
             dots(p, parity_dtypes[d], counts[i]);
             forms(p, parity_dtypes[d], counts[i]);
+            nf4(p, parity_dtypes[d], counts[i]);
         }
         for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i += p->lean ? 2 : 1)
             moves(p, parity_dtypes[d], shapes[i][0], shapes[i][1]);
@@ -233,6 +257,7 @@ void parity_vectors(struct parity *p)
             elements(p, parity_dtypes[d], (1 << 20) + 3);
             dots(p, parity_dtypes[d], (1 << 22) + 5);
             forms(p, parity_dtypes[d], (1 << 20) + 3);
+            nf4(p, parity_dtypes[d], (1 << 20) + 3);
             moves(p, parity_dtypes[d], 3072, 1023);
         }
     }
