@@ -19,9 +19,9 @@ static bool decides(const char *name, bool perturbed)
         "run.seed",  "run.exact", "run.exact_parts", "strategy.stack",
         "comm.link", "comm.node", "device.pace"};
     static const char *const places[] = {
-        "data.path",   "data.cache",       "data.prefetch",
-        "data.pinned", "model.init",       "data.tokenizer",
-        "train.steps", "train.eval_every", "train.eval_batches"};
+        "data.path",     "data.labels",      "data.layout",       "data.cache",
+        "data.prefetch", "data.pinned",      "model.init",        "data.tokenizer",
+        "train.steps",   "train.eval_every", "train.eval_batches"};
     static const char *const others[] = {
         "run.",     "device.",     "comm.",  "strategy.", "log.",
         "compare.", "checkpoint.", "bench.", "report.",   "energy."};

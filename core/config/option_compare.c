@@ -17,9 +17,9 @@ bool cadre_option_same(const char *a, const char *b)
 bool cadre_option_is_layout(const char *section, const char *key)
 {
     static const char *const sections[] = {"model", "data", "train", "optim"};
-    static const char *const keys[] = {"prefetch",   "pinned",     "cache",
-                                       "recompute",  "eval_every", "eval_batches",
-                                       "micro_batch"};
+    static const char *const keys[] = {"prefetch",    "pinned",     "cache",
+                                       "recompute",   "eval_every", "eval_batches",
+                                       "micro_batch", "layout"};
     if (strcmp(section, "run") == 0)
         return strcmp(key, "seed") != 0;
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)

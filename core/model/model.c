@@ -156,6 +156,16 @@ static int64_t size_of(const struct cadre_model_config *config, enum size size)
     return 1;
 }
 
+/* ViTs are narrow more often than language models: the inputs of a product decide, as
+ * in LeCun et al. 1998. They are the rows of Conv1D's weights, the columns of
+ * Linear's. */
+static double vit_std(const struct row *row, const struct cadre_param *param)
+{
+    if (row->rows == SIZE_T || row->rows == SIZE_K || param->shape.ndim < 2)
+        return INIT_STD;
+    return 1 / sqrt((double)param->shape.dim[row->cols == SIZE_P]);
+}
+
 /* Append one parameter; `prefix` is empty or ends with a dot. */
 static void append(struct cadre_model *model, uint32_t unit, const char *prefix,
                    const struct row *row)
@@ -180,9 +190,9 @@ static void append(struct cadre_model *model, uint32_t unit, const char *prefix,
     param->norm = row->norm;
     param->head_norm = row->where == QK_NORM;
     param->init = row->init;
-    param->init_std = INIT_STD;
+    param->init_std = config->image.patch > 0 ? vit_std(row, param) : INIT_STD;
     if (row->residual)
-        param->init_std = INIT_STD / sqrt(2.0 * (double)config->layers);
+        param->init_std /= sqrt(2.0 * (double)config->layers);
     if (row->init != CADRE_INIT_NORMAL)
         param->init_std = 0;
 }

@@ -85,11 +85,11 @@ static cadre_status check_instruct(const struct cadre_spec *spec,
 {
     const struct cadre_config_data *d = &spec->config.data;
     if (spec->data_info.pairs)
-        return cadre_fail(
-            err, CADRE_E_UNSUPPORTED,
-            "data.path = %s holds pairs of a chosen and a rejected answer, and "
-            "training on both would teach the rejected ones; give a file of single answers",
-            d->path);
+        return cadre_fail(err, CADRE_E_UNSUPPORTED,
+                          "data.path = %s holds pairs of a chosen and a rejected "
+                          "answer, and training on both would teach the rejected ones; "
+                          "give a file of single answers",
+                          d->path);
     if (strcmp(d->format, "instruct") != 0 && (d->pack || d->train_on_prompt))
         return cadre_fail(
             err, CADRE_E_INVALID,

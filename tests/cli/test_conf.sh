@@ -71,6 +71,13 @@ done
 cmp one.out two.out || fail "the same prompt and seed give another text"
 [ "$(head -c 3 one.out)" = 123 ] || fail "generate does not begin with its prompt"
 
+# ---- on images ----
+CADRE_MNIST=/nowhere "$CADRE_SRC/tools/make-digits" data/mnist 100 >/dev/null
+smoke mnist
+smoke compare-precision-images --run fp32-2 --set train.global_batch=16
+run images-eval eval "$conf/mnist.ini" --from mnist "${small[@]}"
+has images-eval '^9 .* [0-9]+$'
+
 # ---- on heartbeats ----
 samples=$CADRE_SRC/tests/samples
 export CADRE_MITDB=$samples/mitdb

@@ -85,7 +85,7 @@ has qwen3 'qk_norm = yes' 'head_size = 10'
 written() {
     local text
     for text in "${@:2}"; do
-        tr -d ' \n' <"$(last "$1")/config.json" | grep -qF "$text" ||
+        tr -d ' \n' <"$(last "$1")/config.json" | grep -F "$text" >/dev/null ||
             fail "$1: config.json has no $text"
     done
 }
@@ -149,4 +149,4 @@ changed llama2 's/"tie_word_embeddings": false/"tie_word_embeddings": true/'
 train tune head 2 "model.init=$tmp/folder"
 says head "lm_head.weight.*model.tied = no"
 train tune own 0 "model.init=$tmp/folder" model.tied=no
-same llama2 own 2>/dev/null || [ "$lean" = 1 ] || fail "the head was not kept"
+[ "$lean" = 1 ] || same llama2 own

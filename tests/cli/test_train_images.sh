@@ -139,3 +139,36 @@ refused empty 'one/only": expected pictures of its class' data.format=images "da
 cp "$tmp/text.txt" "$tmp/one/only/p.png"
 refused picture 'one/only/p.png": expected a PNG or JPEG file' data.format=images \
     "data.path=$tmp/one"
+
+# ---- on CUDA, played by the stand-in ----
+standin=$CADRE_BUILD/tests/support/cuda_host/.libs
+if [ -e "$standin/device_cuda.so" ]; then
+    export XDG_CACHE_HOME=$tmp/xdg
+    small="train.steps=2 train.global_batch=4 train.micro_batch=2 data.valid_fraction=0
+        model.layers=1 model.patch=14 train.precision=fp64"
+    # shellcheck disable=SC2086 # words
+    {
+        train text on-cpu 0 device.kind=cpu $small checkpoint.every=2
+        for layout in nchw nhwc; do
+            CADRE_MODULE_PATH=$standin train text "on-$layout" 0 device.kind=cuda $small \
+                checkpoint.every=2 "data.layout=$layout"
+            close_to on-cpu "on-$layout" 1e-12 1e-9
+        done
+    }
+else
+    echo "CUDA's stand-in was not built (no C++ compiler): images on CUDA are not tried"
+fi
+
+# ---- a comparison of the layouts is of the same training ----
+cat >>"$tmp/text.ini" <<EOF
+[compare]
+baseline = planes
+runs = planes, pixels
+[run:planes]
+data.layout = nchw
+[run:pixels]
+data.layout = nhwc
+EOF
+compare layouts 0 train.steps=2
+grep -q 'All runs trained the same, to the last bit' "$tmp/layouts.out" ||
+    fail "the layouts are not compared as the same training"

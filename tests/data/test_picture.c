@@ -51,10 +51,11 @@ START_TEST(png)
     write_png(path, PNG_COLOR_TYPE_GRAY, 1, W, H, bytes);
     check_picture(1, spread, 0);
     for (int i = 0; i < W * H * 3; i++)
-        spread[i] = (uint8_t)(10 * (i % 3 + 1) +
-                              (bytes[i / 3 / W * 3 + i / 3 % W / 8] >>
-                                   (7 - i / 3 % W % 8) & 1) *
-                                  30);
+        spread[i] =
+            (uint8_t)(10 * (i % 3 + 1) +
+                      (bytes[i / 3 / W * 3 + i / 3 % W / 8] >> (7 - i / 3 % W % 8) &
+                       1) *
+                          30);
     write_png(path, PNG_COLOR_TYPE_PALETTE, 1, W, H, bytes);
     check_picture(3, spread, 0);
 }
@@ -100,8 +101,8 @@ START_TEST(refuses_forms)
 }
 END_TEST
 
-/* Whatever length is left, it is refused and nothing crashes. A JPEG's last two bytes say
- * that it ends; libjpeg does without them. */
+/* Whatever length is left, it is refused and nothing crashes. A JPEG's last two bytes
+ * say that it ends; libjpeg does without them. */
 START_TEST(refuses_cut_files)
 {
     struct cadre_picture p;

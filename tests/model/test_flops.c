@@ -91,6 +91,46 @@ START_TEST(is_that_of_the_published_size_of_llama)
 }
 END_TEST
 
+/* Qwen 2.5 0.5B has 494,032,768 parameters, Qwen 3 0.6B 596,049,920: biases in one, in
+ * the other norms of heads, which are twice as wide together as the channels. */
+START_TEST(are_those_of_the_published_sizes_of_qwen)
+{
+    struct cadre_model_config config = {.arch = CADRE_ARCH_LLAMA,
+                                        .layers = 24,
+                                        .channels = 896,
+                                        .heads = 14,
+                                        .kv_heads = 2,
+                                        .hidden = 4864,
+                                        .context = 4096,
+                                        .vocab = 151936,
+                                        .tied = true,
+                                        .norm_eps = 1e-6,
+                                        .rotary.theta = 1e6,
+                                        .qkv_bias = true,
+                                        .dtype = CADRE_F32};
+    struct cadre_model *model = model_of(&config);
+    ck_assert_uint_eq(cadre_model_count(model), UINT64_C(494032768));
+    double N = 494032768.0 - 49 * 896 - 24 * (896 + 2 * 128);
+    ck_assert_double_eq(cadre_model_flops(model, 4096, NULL, false).model,
+                        6 * N + 12 * 24.0 * 896 * 4096);
+    cadre_model_destroy(model);
+    config.layers = 28;
+    config.channels = 1024;
+    config.heads = 16;
+    config.kv_heads = 8;
+    config.head_size = 128;
+    config.hidden = 3072;
+    config.qkv_bias = false;
+    config.qk_norm = true;
+    model = model_of(&config);
+    ck_assert_uint_eq(cadre_model_count(model), UINT64_C(596049920));
+    N = 596049920.0 - 57 * 1024 - 28 * 2 * 128;
+    ck_assert_double_eq(cadre_model_flops(model, 4096, NULL, false).model,
+                        6 * N + 12 * 28.0 * 2048 * 4096);
+    cadre_model_destroy(model);
+}
+END_TEST
+
 /* A token takes one expert, after the router. */
 START_TEST(one_expert_a_token)
 {
@@ -142,6 +182,7 @@ Suite *test_suite(void)
     tcase_add_test(tc, counts_products_and_attention);
     tcase_add_test(tc, is_the_published_count_of_gpt2);
     tcase_add_test(tc, is_that_of_the_published_size_of_llama);
+    tcase_add_test(tc, are_those_of_the_published_sizes_of_qwen);
     tcase_add_test(tc, one_expert_a_token);
     tcase_add_test(tc, frozen_weights_count_less);
     tcase_add_test(tc, is_that_of_the_whole_model);

@@ -40,9 +40,9 @@ REPLACE(cadre_executor_create, const struct cadre_executor_config *config,
         struct cadre_executor **out, struct cadre_error *err)
 {
     struct cadre_executor_config wrong = *config;
-    int64_t targets = config->batch * config->time;
+    const double targets = (double)(config->batch * config->time);
     if (is("loss_per_rank"))
-        wrong.step_targets = targets * config->plan->n_microbatches;
+        wrong.step_targets = targets * (double)config->plan->n_microbatches;
     if (is("loss_per_micro_batch"))
         wrong.step_targets = targets;
     return __real_cadre_executor_create(&wrong, out, err);

@@ -35,13 +35,21 @@ static enum cadre_hf_family family_of(const struct cadre_hf_config *config)
                                          : CADRE_HF_FAMILY_LLAMA;
 }
 
-/* In the form of version 4 of transformers, which version 5 reads too. */
-static void put_rotary(struct cadre_json *json, const struct cadre_rotary *rotary)
+/* Where it is not what a class takes by itself: Qwen 3's is 128. */
+static void put_head_size(struct cadre_json *json, const struct cadre_hf_config *config)
 {
-    put_f64(json, "rope_theta", rotary->theta);
+    const int64_t usual = config->channels / config->heads;
+    const int64_t size = config->head_size ? config->head_size : usual;
+    if (config->qk_norm || size * config->heads != config->channels)
+        put_i64(json, "head_dim", size);
+}
+
+/* In the form of version 4 of transformers, which version 5 reads too. */
+static void put_scaling(struct cadre_json *json, const struct cadre_rotary *rotary)
+{
+    const bool llama3 = rotary->scaling == CADRE_ROTARY_LLAMA3;
     if (rotary->scaling == CADRE_ROTARY_PLAIN)
         return;
-    const bool llama3 = rotary->scaling == CADRE_ROTARY_LLAMA3;
     cadre_json_key(json, "rope_scaling");
     cadre_json_begin_object(json);
     put_text(json, "rope_type", llama3 ? "llama3" : "linear");
@@ -80,12 +88,10 @@ static void put_llama(struct cadre_json *json, const struct cadre_hf_config *con
     put_i64(json, "intermediate_size", config->hidden);
     put_i64(json, "max_position_embeddings", config->context);
     put_f64(json, "rms_norm_eps", config->norm_eps);
+    put_f64(json, "rope_theta", config->rotary.theta);
     put_text(json, "hidden_act", "silu");
-    if (config->head_size > 0)
-        put_i64(json, "head_dim", config->head_size);
-    else
-        put_i64(json, "head_dim", config->channels / config->heads);
-    put_rotary(json, &config->rotary);
+    put_head_size(json, config);
+    put_scaling(json, &config->rotary);
 }
 
 static void put_config(struct cadre_json *json, const struct cadre_hf_config *config)

@@ -475,7 +475,8 @@ void cadre_executor_divide(struct cadre_executor *exec)
 
 void cadre_executor_count(struct cadre_executor *exec, double step_targets)
 {
-    exec->config.step_targets = step_targets;
+    if (exec->config.counted)
+        exec->config.step_targets = step_targets;
 }
 
 void cadre_executor_begin(struct cadre_executor *exec, uint64_t step, uint32_t flags)

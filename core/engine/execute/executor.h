@@ -60,7 +60,8 @@ void cadre_executor_divide(struct cadre_executor *exec);
  * CADRE_STEP_*. */
 void cadre_executor_begin(struct cadre_executor *exec, uint64_t step, uint32_t flags);
 
-/* Of the step that begins next: its targets, for the loss seed. */
+/* Of the step that begins next: its targets, for the loss seed. Nothing unless the data
+ * counts them. */
 void cadre_executor_count(struct cadre_executor *exec, double step_targets);
 
 /* What services call for a plugin; lives as long as `exec`. */

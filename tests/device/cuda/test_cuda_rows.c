@@ -170,13 +170,14 @@ END_TEST
 
 static cadre_status run_rope(struct cadre_device *cpu, void **p, const void *ctx)
 {
+    const struct cadre_rotary rotary = {.theta = 1e4};
     const struct shape *s = ctx; /* rows: time; channels: head size */
     const int64_t ld = 3 * s->channels + (s->layer ? 5 : 0);
     if (cpu)
-        return cpu->ops->rope(cpu, s->dtype, p[0], ld, 2, s->rows, 3, s->channels, 1e4,
-                              7, s->residual);
-    return finish(cadre_cuda_rope(s->dtype, p[0], ld, 2, s->rows, 3, s->channels, 1e4,
-                                  7, s->residual, NULL),
+        return cpu->ops->rope(cpu, s->dtype, p[0], ld, 2, s->rows, 3, s->channels,
+                              &rotary, 7, s->residual);
+    return finish(cadre_cuda_rope(s->dtype, p[0], ld, 2, s->rows, 3, s->channels,
+                                  &rotary, 7, s->residual, NULL),
                   NULL);
 }
 
