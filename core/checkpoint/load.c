@@ -10,13 +10,17 @@
 #include "core/checkpoint/plugin_state.h"
 #include "core/checkpoint/range.h"
 #include "core/checkpoint/run_values.h"
+#include "core/tune/peft.h"
 
 /* ---- a rank's values ---- */
 
-/* Source of values: a checkpoint, or a model folder. */
+/* Source of values: a checkpoint, or a model folder; of a run with adapters, a folder
+ * for the frozen parameters and a checkpoint or a folder for adapters. A parameter
+ * without a source keeps its initial value. */
 struct source {
     struct cadre_checkpoint *checkpoint;
     struct cadre_hf *hf; /* NULL: the checkpoint */
+    struct cadre_hf *adapter; /* NULL: the checkpoint, if there is one */
     void *buffer; /* host memory of this rank's largest range */
 };
 
@@ -53,8 +57,19 @@ static cadre_status read_share(const struct cadre_rank *rank, const struct sourc
         .begin = share->begin,
         .count = share->count,
     };
-    return cadre_range_read(rank, from->checkpoint, from->hf, &range, from->buffer,
-                            err);
+    const bool adapts = rank->model->params[param].adapts >= 0;
+    return cadre_range_read(rank, from->checkpoint, adapts ? from->adapter : from->hf,
+                            &range, from->buffer, err);
+}
+
+/* Are the values of a parameter in one of the sources? */
+static bool is_in(const struct cadre_rank *rank, const struct source *from,
+                  uint32_t param)
+{
+    if (rank->model->config.lora.rank == 0)
+        return true;
+    return rank->model->params[param].adapts >= 0 ? from->adapter || from->checkpoint
+                                                  : from->hf != NULL;
 }
 
 static cadre_status load_params(struct cadre_rank *rank, const struct source *from,
@@ -63,6 +78,8 @@ static cadre_status load_params(struct cadre_rank *rank, const struct source *fr
     cadre_status rc = CADRE_OK;
     for (uint32_t i = 0; rc == CADRE_OK && i < rank->model->n_params; i++) {
         struct cadre_share share = cadre_store_elements(&rank->store, i);
+        if (!is_in(rank, from, i))
+            continue;
         rc = cadre_form_state_load(rank, i, from->checkpoint, from->hf, err);
         if (share.count == 0 || rc != CADRE_OK)
             continue;
@@ -103,7 +120,8 @@ static cadre_status open_checkpoint(const struct cadre_rank *rank, const char *p
                                     struct cadre_error *err)
 {
     size_t n = 0;
-    struct cadre_safetensors_spec *table = cadre_range_tensors(rank->model, &n, err);
+    struct cadre_safetensors_spec *table =
+        cadre_range_tensors(rank->model, false, &n, err);
     if (!table)
         return CADRE_E_RESOURCE;
     cadre_status rc = cadre_checkpoint_open(path, out, err);
@@ -117,17 +135,40 @@ static cadre_status open_checkpoint(const struct cadre_rank *rank, const char *p
     return rc;
 }
 
-static cadre_status open_model(const struct cadre_rank *rank, const char *dir,
-                               struct cadre_hf **out, struct cadre_error *err)
+/* path: a folder, or a file; base: of the parameters that are no adapters. */
+static cadre_status open_tensors(const struct cadre_rank *rank, const char *path,
+                                 bool base, struct cadre_hf **out,
+                                 struct cadre_error *err)
 {
     size_t n = 0;
-    struct cadre_safetensors_spec *table = cadre_range_tensors(rank->model, &n, err);
+    struct cadre_safetensors_spec *table =
+        cadre_range_tensors(rank->model, base, &n, err);
     if (!table)
         return CADRE_E_RESOURCE;
-    cadre_status rc = cadre_hf_open(dir, out, err);
+    cadre_status rc = cadre_hf_open(path, out, err);
     if (rc == CADRE_OK)
         rc = cadre_hf_check(*out, table, n, rank->model->config.tied, err);
     free(table);
+    return rc;
+}
+
+static cadre_status open_model(const struct cadre_rank *rank, const char *dir,
+                               struct cadre_hf **out, struct cadre_error *err)
+{
+    return *dir ? open_tensors(rank, dir, true, out, err) : CADRE_OK;
+}
+
+/* tune.adapter */
+static cadre_status open_adapter(const struct cadre_rank *rank, struct cadre_hf **out,
+                                 struct cadre_error *err)
+{
+    const char *dir = rank->spec->config->tune.adapter;
+    if (!*dir)
+        return CADRE_OK;
+    char *path = cadre_path_join(dir, CADRE_PEFT_TENSORS);
+    cadre_status rc = path ? open_tensors(rank, path, false, out, err)
+                           : cadre_no_memory(err, "a path");
+    free(path);
     return rc;
 }
 
@@ -161,11 +202,17 @@ static cadre_status verify_checksums(const char *dir, struct cadre_error *err)
 cadre_status cadre_load_model_check(const struct cadre_rank *rank, const char *dir,
                                     struct cadre_error *err)
 {
-    struct cadre_hf *hf = NULL;
+    const char *adapter = rank->spec->config->tune.adapter;
+    struct cadre_hf *hf = NULL, *other = NULL;
     cadre_status rc = open_model(rank, dir, &hf, err);
     if (rc == CADRE_OK)
+        rc = open_adapter(rank, &other, err);
+    if (rc == CADRE_OK && *dir)
         rc = verify_checksums(dir, err);
+    if (rc == CADRE_OK && *adapter)
+        rc = verify_checksums(adapter, err);
     cadre_hf_close(hf);
+    cadre_hf_close(other);
     return rc;
 }
 
@@ -177,6 +224,9 @@ cadre_status cadre_load(struct cadre_rank *rank, const char *path,
     struct source from = {0};
     cadre_status rc;
     CADRE_TRY_OR(open_checkpoint(rank, path, &from.checkpoint, err), fail);
+    if (rank->model->config.lora.rank > 0)
+        CADRE_TRY_OR(open_model(rank, rank->spec->config->model.init, &from.hf, err),
+                     fail);
     CADRE_TRY_OR(cadre_run_values_resume(rank, from.checkpoint, path, err), fail);
     CADRE_TRY_OR(make_buffer(rank, &from, err), fail);
     CADRE_TRY_OR(load_params(rank, &from, err), fail);
@@ -186,6 +236,7 @@ cadre_status cadre_load(struct cadre_rank *rank, const char *path,
     CADRE_TRY_OR(cadre_plugin_state_load(rank, from.checkpoint, path, err), fail);
 fail:
     free(from.buffer);
+    cadre_hf_close(from.hf);
     cadre_checkpoint_close(from.checkpoint);
     return rc;
 }
@@ -196,10 +247,12 @@ cadre_status cadre_load_model(struct cadre_rank *rank, const char *dir,
     struct source from = {0};
     cadre_status rc;
     CADRE_TRY_OR(open_model(rank, dir, &from.hf, err), fail);
+    CADRE_TRY_OR(open_adapter(rank, &from.adapter, err), fail);
     CADRE_TRY_OR(make_buffer(rank, &from, err), fail);
     CADRE_TRY_OR(load_params(rank, &from, err), fail);
 fail:
     free(from.buffer);
     cadre_hf_close(from.hf);
+    cadre_hf_close(from.adapter);
     return rc;
 }

@@ -20,7 +20,8 @@ cadre_status cadre_load_model_check(const struct cadre_rank *rank, const char *d
 cadre_status cadre_load(struct cadre_rank *rank, const char *path,
                         struct cadre_error *err);
 
-/* Fill a bound rank's parameters from a Hugging Face folder (model.init). */
+/* Fill a bound rank's parameters from a Hugging Face folder (model.init), and its
+ * adapters from tune.adapter. Where one of both is empty, those keep their values. */
 cadre_status cadre_load_model(struct cadre_rank *rank, const char *dir,
                               struct cadre_error *err);
 

@@ -224,12 +224,14 @@ struct cadre_safetensors_spec cadre_range_tensor(const struct cadre_model *model
 }
 
 struct cadre_safetensors_spec *cadre_range_tensors(const struct cadre_model *model,
-                                                   size_t *n, struct cadre_error *err)
+                                                   bool base, size_t *n,
+                                                   struct cadre_error *err)
 {
+    const bool adapters = !base && model->config.lora.rank > 0;
     struct cadre_safetensors_spec *table = cadre_calloc(model->n_params, sizeof *table);
     *n = 0;
     for (uint32_t i = 0; table && i < model->n_params; i++)
-        if (model->params[i].tied_to < 0)
+        if (model->params[i].tied_to < 0 && (model->params[i].adapts >= 0) == adapters)
             table[(*n)++] = cadre_range_tensor(model, i, model->params[i].name);
     if (!table)
         cadre_no_memory(err, "the tensor table");

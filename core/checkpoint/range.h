@@ -97,10 +97,12 @@ void cadre_range_scale(void *data, uint32_t dtype, uint64_t n, double times,
 struct cadre_safetensors_spec cadre_range_tensor(const struct cadre_model *model,
                                                  uint32_t param, const char *name);
 
-/* The model's parameters as tensors, without tied ones. The caller frees it. NULL: no
- * memory, with the text in err. */
+/* The tensors of a checkpoint: the model's parameters without tied ones; of a model
+ * with adapters those alone, or where `base` is set the others. The caller frees it.
+ * NULL: no memory, with the text in err. */
 struct cadre_safetensors_spec *cadre_range_tensors(const struct cadre_model *model,
-                                                   size_t *n, struct cadre_error *err);
+                                                   bool base, size_t *n,
+                                                   struct cadre_error *err);
 
 /* Moments per parameter: 0, 1 exp_avg, 2 both. An optimizer plugin and adamw8bit have
  * none: their states are those of opt_state.h. */

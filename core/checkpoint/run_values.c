@@ -52,6 +52,16 @@ static const char *optimizer_of(const struct cadre_run_spec *run)
     return run->config->optim.name;
 }
 
+/* Leave out values that are NULL; returns how many stay. */
+static size_t compact(struct cadre_manifest_value *values, size_t n)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < n; i++)
+        if (values[i].value)
+            values[kept++] = values[i];
+    return kept;
+}
+
 cadre_status cadre_run_values_commit(const struct cadre_rank *rank,
                                      const struct cadre_loss_scale *scale,
                                      const char *root, int64_t step,
@@ -62,7 +72,7 @@ cadre_status cadre_run_values_commit(const struct cadre_rank *rank,
      * fp16 run */
     size_t absent = run->model.dtype == CADRE_F16 ? 0 : scale->skipped > 0 ? 2 : 3;
     char *text = NULL, data[17], batch[32], lr[32], factor[32], good[32], skipped[32];
-    char gemm[GEMM_CHARS], parts[32];
+    char gemm[GEMM_CHARS], parts[32], base[17];
     struct cadre_text trained = {0};
     cadre_status rc = options_text(run->options, &text, err);
     cadre_trained_list(run->dataset, &trained);
@@ -77,8 +87,13 @@ cadre_status cadre_run_values_commit(const struct cadre_rank *rank,
     snprintf(factor, sizeof factor, "%.17g", scale->scale);
     snprintf(good, sizeof good, "%llu", (unsigned long long)scale->good);
     snprintf(skipped, sizeof skipped, "%llu", (unsigned long long)scale->skipped);
-    const struct cadre_manifest_value values[] = {
-        {"train_records", cadre_text_str(&trained)},
+    cadre_hash_hex(run->base_sum, base);
+    const bool adapters = run->model.lora.rank > 0;
+    struct cadre_manifest_value values[] = {
+        /* text has no records */
+        {"train_records", trained.len > 0 ? cadre_text_str(&trained) : NULL},
+        {"base", adapters ? base : NULL},
+        {"base_from", adapters ? run->config->model.init : NULL},
         {"data_fingerprint", data},
         {"global_batch", batch},
         {"optimizer", optimizer_of(run)},
@@ -90,14 +105,13 @@ cadre_status cadre_run_values_commit(const struct cadre_rank *rank,
         {"loss_scale", factor},
         {"loss_scale_good", good},
     };
-    const size_t begin = trained.len > 0 ? 0 : 1; /* text has no records */
     const struct cadre_manifest manifest = {
         .step = (uint64_t)step,
         .samples = (uint64_t)(step * run->global_batch),
         .seed = run->seed,
         .options = text,
-        .n_values = sizeof values / sizeof values[0] - absent - begin,
-        .values = values + begin,
+        .n_values = compact(values, sizeof values / sizeof values[0] - absent),
+        .values = values,
     };
     if (rc == CADRE_OK)
         rc = cadre_draft_commit(root, run->ranks, &manifest,
@@ -105,6 +119,27 @@ cadre_status cadre_run_values_commit(const struct cadre_rank *rank,
     cadre_text_fini(&trained);
     free(text);
     return rc;
+}
+
+/* Adapters belong to the frozen weights that they were trained beside. */
+static cadre_status check_base(const struct cadre_rank *rank,
+                               const struct cadre_checkpoint *checkpoint,
+                               const char *path, struct cadre_error *err)
+{
+    const struct cadre_run_spec *run = rank->spec;
+    const char *base = cadre_checkpoint_value(checkpoint, "base");
+    const char *from = cadre_checkpoint_value(checkpoint, "base_from");
+    char hex[17];
+    cadre_hash_hex(run->base_sum, hex);
+    if (run->model.lora.rank == 0 || (base && strcmp(base, hex) == 0))
+        return CADRE_OK;
+    return cadre_fail(err, CADRE_E_INVALID,
+                      "'%s' has adapters of the frozen weights %s (%s), this run has "
+                      "those of checksum %s (model.init = %s); name the folder that it "
+                      "was trained with",
+                      path, base ? base : "of an unknown checksum",
+                      from && *from ? from : "initial values", hex,
+                      run->config->model.init);
 }
 
 cadre_status cadre_run_values_check(const struct cadre_rank *rank,
@@ -135,6 +170,7 @@ cadre_status cadre_run_values_check(const struct cadre_rank *rank,
                           "'%s' was trained with optim.name = %s, this run has %s; use "
                           "the same",
                           path, optimizer, mine);
+    CADRE_TRY(check_base(rank, checkpoint, path, err));
     hash_of_data(rank, hex);
     if (data && strcmp(data, hex) != 0)
         return cadre_fail(

@@ -9,6 +9,7 @@
 #include "core/checkpoint/kept_replicas.h"
 #include "core/checkpoint/opt_state.h"
 #include "core/checkpoint/run_values.h"
+#include "core/tune/peft.h"
 
 /* ---- what a rank writes ---- */
 
@@ -94,7 +95,7 @@ static cadre_status give_all_frozen(struct cadre_rank *rank,
     cadre_status rc = CADRE_OK;
     for (uint32_t i = 0; i < rank->model->n_params; i++) {
         if (!rank->plan.param[i].frozen || rank->model->params[i].tied_to >= 0 ||
-            !saves_frozen(rank, i))
+            rank->model->params[i].frozen || !saves_frozen(rank, i))
             continue;
         for (int k = 0; rc == CADRE_OK && k <= moments; k++)
             rc = give_frozen(rank, i, CADRE_CHECKPOINT_PARAM + k, sink);
@@ -135,12 +136,14 @@ cadre_status cadre_save_each(struct cadre_rank *rank, struct cadre_plugin_state 
 /* ---- the files ---- */
 
 /* config.json next to the tensors makes the checkpoint a Hugging Face folder, which has
- * no GPT-2 with experts, and no ViT of this form. */
+ * no GPT-2 with experts, and no ViT of this form; adapter_config.json a PEFT folder. */
 static cadre_status write_model_config(const struct cadre_run_spec *run,
                                        const char *dir, struct cadre_error *err)
 {
     const struct cadre_model_config *m = &run->model;
     bool llama = m->arch == CADRE_ARCH_LLAMA;
+    if (m->lora.rank > 0)
+        return cadre_peft_write(dir, m, run->config->model.init, err);
     if (m->experts > 0 || m->image.patch > 0)
         return CADRE_OK;
     struct cadre_hf_config config = {
@@ -169,7 +172,8 @@ cadre_status cadre_save_begin(const struct cadre_rank *rank,
 {
     size_t n, n_kept;
     const struct cadre_safetensors_spec *more = cadre_plugin_state_table(kept, &n_kept);
-    struct cadre_safetensors_spec *table = cadre_range_tensors(rank->model, &n, err);
+    struct cadre_safetensors_spec *table =
+        cadre_range_tensors(rank->model, false, &n, err);
     if (!table)
         return CADRE_E_RESOURCE;
     cadre_status rc = cadre_draft_begin(root, (uint64_t)step, table, n,

@@ -17,13 +17,11 @@
 const struct cadre_cli_command *const *cadre_cli_commands(void)
 {
     static const struct cadre_cli_command *const commands[] = {
-        &cadre_command_train,    &cadre_command_compare,
-        &cadre_command_report,   &cadre_command_eval,
-        &cadre_command_generate, &cadre_command_check,
-        &cadre_command_inspect,  &cadre_command_top,
-        &cadre_command_new,      &cadre_command_plugins,
-        &cadre_command_options,  &cadre_command_doctor,
-        &cadre_command_help,     NULL,
+        &cadre_command_train,  &cadre_command_compare,  &cadre_command_report,
+        &cadre_command_eval,   &cadre_command_generate, &cadre_command_merge,
+        &cadre_command_check,  &cadre_command_inspect,  &cadre_command_top,
+        &cadre_command_new,    &cadre_command_plugins,  &cadre_command_options,
+        &cadre_command_doctor, &cadre_command_help,     NULL,
     };
     return commands;
 }

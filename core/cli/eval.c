@@ -65,6 +65,13 @@ static void print_text(const struct outcome *o)
     }
 }
 
+/* The folder that what has been trained is from. */
+static const char *source_of(const struct outcome *o)
+{
+    const struct cadre_config *config = &o->spec->config;
+    return *config->tune.adapter ? config->tune.adapter : config->model.init;
+}
+
 static cadre_status print_json(const struct outcome *o, struct cadre_error *err)
 {
     const struct cadre_evaluation *e = &o->eval;
@@ -73,7 +80,7 @@ static cadre_status print_json(const struct outcome *o, struct cadre_error *err)
     list_records(o->spec, &records);
     cadre_json_init(&json, stdout, true);
     cadre_json_begin_object(&json);
-    cadre_json_put_string(&json, "parameters", o->spec->config.model.init);
+    cadre_json_put_string(&json, "parameters", source_of(o));
     cadre_json_put_string(&json, "valid_records", cadre_text_str(&records));
     cadre_text_fini(&records);
     cadre_json_put_string(&json, "trained_records", cadre_text_str(&o->trained));
@@ -108,7 +115,7 @@ static cadre_status print_json(const struct outcome *o, struct cadre_error *err)
 /* Such a figure says nothing of records that the model has not seen. */
 static cadre_status find_trained(struct outcome *o, struct cadre_error *err)
 {
-    const char *from = o->spec->config.model.init;
+    const char *from = source_of(o);
     CADRE_TRY(cadre_trained_find(from, o->spec->data, &o->trained, err));
     if (o->trained.failed)
         return cadre_no_memory(err, "the names of records");

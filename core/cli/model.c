@@ -10,6 +10,7 @@
 #include "core/base/path.h"
 #include "core/launch/launch.h"
 #include "core/train/train.h"
+#include "core/tune/adapter.h"
 
 /* Is CONF the config.ini that a run left beside its checkpoints? */
 static bool is_of_run(const char *conf, char **dir)
@@ -84,6 +85,16 @@ static cadre_status refuse_ranks(struct cadre_error *err)
     return rc;
 }
 
+/* An adapter goes beside the model of model.init. */
+static cadre_status take_source(struct cadre_options *options, const char *source,
+                                struct cadre_error *err)
+{
+    if (!cadre_adapter_is(source))
+        return set(options, "model.init", source, err);
+    CADRE_TRY(set(options, "tune.method", "lora", err));
+    return set(options, "tune.adapter", source, err);
+}
+
 cadre_status cadre_cli_load_model(const struct cadre_cli_args *args, bool need_data,
                                   struct cadre_spec **spec, struct cadre_rank *rank,
                                   struct cadre_error *err)
@@ -95,7 +106,7 @@ cadre_status cadre_cli_load_model(const struct cadre_cli_args *args, bool need_d
     CADRE_TRY_OR(refuse_ranks(err), fail);
     CADRE_TRY_OR(cadre_cli_load(args, &options, err), fail);
     CADRE_TRY_OR(find_source(args, options, name, &source, err), fail);
-    CADRE_TRY_OR(set(options, "model.init", source, err), fail);
+    CADRE_TRY_OR(take_source(options, source, err), fail);
     CADRE_TRY_OR(set(options, "strategy.stack", "single", err), fail);
     CADRE_TRY_OR(set(options, "device.pace", "", err), fail); /* of other ranks */
     CADRE_TRY_OR(set(options, "data.prefetch", "0", err), fail);

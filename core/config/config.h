@@ -40,6 +40,14 @@ enum cadre_config_backend {
 enum cadre_config_trace { CADRE_CONFIG_PERFETTO, CADRE_CONFIG_KINETO };
 enum cadre_config_ranks { CADRE_CONFIG_THREADS, CADRE_CONFIG_PROCESSES };
 
+enum cadre_config_tune_method {
+    CADRE_CONFIG_TUNE_FULL,
+    CADRE_CONFIG_TUNE_LORA,
+    CADRE_CONFIG_TUNE_QLORA,
+    CADRE_CONFIG_TUNE_DPO,
+    CADRE_CONFIG_TUNE_QAT,
+};
+
 struct cadre_config_run {
     const char *name, *out, *extends;
     int64_t seed, perturb, exact_parts;
@@ -85,6 +93,14 @@ struct cadre_config_optim {
     double lr, min_lr, momentum, weight_decay, beta1, beta2, eps, clip;
     int64_t warmup;
     enum cadre_config_schedule schedule;
+};
+
+struct cadre_config_tune {
+    enum cadre_config_tune_method method;
+    const char *targets, *adapter;
+    int64_t rank;
+    double alpha, dropout;
+    bool rslora;
 };
 
 struct cadre_config_device {
@@ -153,6 +169,7 @@ struct cadre_config {
     struct cadre_config_train train;
     struct cadre_config_tune tune;
     struct cadre_config_optim optim;
+    struct cadre_config_tune tune;
     struct cadre_config_device device;
     struct cadre_config_comm comm;
     struct cadre_config_strategy strategy;

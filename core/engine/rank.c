@@ -142,6 +142,7 @@ static struct cadre_executor_config executor_config(struct cadre_rank *rank)
         .loader = rank->loader,
         .batch = spec->micro_batch,
         .time = rank->plan.time,
+        .step_samples = spec->global_batch,
         .step_targets = cadre_targets_of_seed(rank, 1),
         .counted = data.masked,
         .packed = data.packed,

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/model/block.h"
 
+#include "core/model/lora.h"
+
 struct cadre_block cadre_block_carve(struct cadre_carver *carver, bool gated,
                                      int64_t wide)
 {
@@ -10,6 +12,7 @@ struct cadre_block cadre_block_carve(struct cadre_carver *carver, bool gated,
                                  grads = CADRE_UNIT_GRAD_OUTPUTS,
                                  scratch = CADRE_UNIT_SCRATCH;
     struct cadre_block b = {0};
+    cadre_lora_carve(carver); /* first: lora.c finds its buffers at the begin */
     b.norm1 = cadre_carve(carver, saved, u->R * u->C);
     b.attn = cadre_carve(carver, saved, u->N * u->A);
     b.norm2 = cadre_carve(carver, saved, u->R * u->C);

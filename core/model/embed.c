@@ -94,13 +94,15 @@ static cadre_status backward_weight(const struct cadre_unit *u, const void *x)
     struct cadre_embed embed = embed_of(u);
     (void)x;
     embed.dout = b.dy;
-    if (has_positions(u)) {
+    if (has_positions(u) && !cadre_param_is_frozen(u, EMBED_WPE)) {
         uint32_t wpe = u->first + EMBED_WPE;
         CADRE_TRY(pass->grad_begin(pass->hook_arg, wpe, &embed.dwpe, &embed.beta));
         CADRE_TRY(cadre_segments_embed_positions(u, &embed));
         CADRE_TRY(pass->grad_end(pass->hook_arg, wpe));
     }
     uint32_t wte = u->first + EMBED_WTE;
+    if (cadre_param_is_frozen(u, EMBED_WTE))
+        return CADRE_OK;
     CADRE_TRY(pass->grad_begin(pass->hook_arg, wte, &embed.dwte, &embed.beta));
     CADRE_TRY(u->ops->embed_bwd_tokens(u->device, &embed));
     return pass->grad_end(pass->hook_arg, wte);

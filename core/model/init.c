@@ -4,6 +4,7 @@
  */
 #include "core/model/init.h"
 
+#include <math.h>
 #include <pthread.h>
 
 #include "core/base/cores.h"
@@ -65,6 +66,8 @@ static double initial_value(const struct cadre_param *param, uint64_t key,
         return 1.0;
     case CADRE_INIT_NORMAL:
         return param->init_std * cadre_rng_normal(key, logical);
+    case CADRE_INIT_UNIFORM:
+        return param->init_std * sqrt(3.0) * (2 * cadre_rng_uniform(key, logical) - 1);
     case CADRE_INIT_ZERO:
         break;
     }
@@ -110,7 +113,7 @@ void cadre_model_init_range(const struct cadre_model *model, uint32_t index,
         model->config.dtype == CADRE_F64 ? sizeof(double) : sizeof(float);
     const uint64_t cores = (uint64_t)cadre_cores();
     const uint64_t each =
-        param->init == CADRE_INIT_NORMAL ? WORTH_NORMAL : WORTH_CONSTANT;
+        param->init >= CADRE_INIT_NORMAL ? WORTH_NORMAL : WORTH_CONSTANT;
     const uint64_t worth = count / each + 1;
     uint64_t n = cores < MAX_THREADS ? cores : MAX_THREADS, done = 0;
     n = worth < n ? worth : n;

@@ -5,6 +5,8 @@
 
 #include <assert.h>
 
+#include "core/model/lora.h"
+
 const void *cadre_unit_param(const struct cadre_unit *unit, uint32_t position)
 {
     const struct cadre_param *param = &unit->model->params[unit->first + position];
@@ -23,9 +25,9 @@ static uint32_t split_of(const struct cadre_unit *unit,
     return unit->model->params[unit->first + linear->weight].split;
 }
 
-cadre_status cadre_linear_fwd(const struct cadre_unit *unit,
-                              const struct cadre_linear *linear, const void *x, void *y,
-                              enum cadre_epilogue epilogue, void *aux)
+static cadre_status product_fwd(const struct cadre_unit *unit,
+                                const struct cadre_linear *linear, const void *x,
+                                void *y, enum cadre_epilogue epilogue, void *aux)
 {
     struct cadre_gemm gemm = {
         .dtype = unit->dtype,
@@ -46,6 +48,21 @@ cadre_status cadre_linear_fwd(const struct cadre_unit *unit,
     if (epilogue != CADRE_EPILOGUE_NONE)
         gemm.bias = cadre_unit_param(unit, (uint32_t)linear->bias);
     return unit->ops->gemm(unit->device, &gemm);
+}
+
+/* Of a weight with an adapter, GELU follows the sum of both products; a bias is added
+ * to the weight's own, as without an adapter. */
+cadre_status cadre_linear_fwd(const struct cadre_unit *unit,
+                              const struct cadre_linear *linear, const void *x, void *y,
+                              enum cadre_epilogue epilogue, void *aux)
+{
+    const bool gelu = epilogue == CADRE_EPILOGUE_BIAS_GELU;
+    if (!cadre_lora_adapts(unit, linear))
+        return product_fwd(unit, linear, x, y, epilogue, aux);
+    CADRE_TRY(
+        product_fwd(unit, linear, x, y, gelu ? CADRE_EPILOGUE_NONE : epilogue, NULL));
+    return cadre_lora_fwd(unit, linear, x, y, gelu ? epilogue : CADRE_EPILOGUE_NONE,
+                          aux);
 }
 
 static struct cadre_gemm input_product(const struct cadre_unit *unit,
@@ -124,7 +141,10 @@ cadre_status cadre_linear_bwd_input(const struct cadre_unit *unit,
 {
     struct cadre_gemm gemm = input_product(unit, linear, dy, dx);
     gemm.beta = beta;
-    return unit->ops->gemm(unit->device, &gemm);
+    CADRE_TRY(unit->ops->gemm(unit->device, &gemm));
+    return cadre_lora_adapts(unit, linear)
+               ? cadre_lora_bwd_input(unit, linear, dy, dx, NULL)
+               : CADRE_OK;
 }
 
 cadre_status cadre_linear_bwd_gelu(const struct cadre_unit *unit,
@@ -132,6 +152,10 @@ cadre_status cadre_linear_bwd_gelu(const struct cadre_unit *unit,
                                    const void *pre, void *dpre)
 {
     struct cadre_gemm gemm = input_product(unit, linear, dy, dpre);
+    if (cadre_lora_adapts(unit, linear)) {
+        CADRE_TRY(unit->ops->gemm(unit->device, &gemm));
+        return cadre_lora_bwd_input(unit, linear, dy, dpre, pre);
+    }
     gemm.epilogue = CADRE_EPILOGUE_GELU_BWD;
     gemm.aux = (void *)(uintptr_t)pre; /* only read */
     return unit->ops->gemm(unit->device, &gemm);
@@ -171,6 +195,11 @@ static bool is_frozen(const struct cadre_pass *pass, uint32_t param)
     return pass->is_frozen && pass->is_frozen(pass->hook_arg, param);
 }
 
+bool cadre_param_is_frozen(const struct cadre_unit *unit, uint32_t position)
+{
+    return is_frozen(unit->pass, unit->first + position);
+}
+
 bool cadre_linear_is_frozen(const struct cadre_unit *unit,
                             const struct cadre_linear *linear)
 {
@@ -202,6 +231,8 @@ cadre_status cadre_linear_bwd_weight(const struct cadre_unit *unit,
     const uint32_t weight = unit->first + linear->weight;
     const uint32_t bias = unit->first + (uint32_t)linear->bias;
     struct cadre_gemm gemm = weight_product(unit, linear, x, dy);
+    if (cadre_lora_adapts(unit, linear))
+        CADRE_TRY(cadre_lora_bwd_weight(unit, linear, x, dy));
     if (cadre_linear_is_frozen(unit, linear))
         return CADRE_OK;
     if (linear->bias >= 0) {

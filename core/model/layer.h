@@ -39,6 +39,8 @@ cadre_status cadre_linear_bwd_gelu(const struct cadre_unit *unit,
 cadre_status cadre_linear_add_weight(const struct cadre_unit *unit,
                                      const struct cadre_linear *linear, const void *x,
                                      const void *dy, void *dst, int beta);
+/* Is the parameter at `position` frozen? */
+bool cadre_param_is_frozen(const struct cadre_unit *unit, uint32_t position);
 /* Are weight and bias frozen, so that nobody wants their gradients? */
 bool cadre_linear_is_frozen(const struct cadre_unit *unit,
                             const struct cadre_linear *linear);

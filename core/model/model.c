@@ -2,7 +2,7 @@
 /* The parameter table: names, shapes, shards and initial values, from a configuration.
  * Two small tables list the parameters of a block; their sizes are letters that are
  * looked up, so the GPT-2 and Llama forms are data, not code. */
-#include "core/model/unit_private.h"
+#include "core/model/lora.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -182,6 +182,8 @@ static void append(struct cadre_model *model, uint32_t unit, const char *prefix,
     param->unit = unit;
     param->tied_to = -1;
     param->expert = -1;
+    param->adapter = -1;
+    param->adapts = -1;
     param->decay = param->shape.ndim >= 2 && row->init == CADRE_INIT_NORMAL;
     param->split = whole ? CADRE_SHARD_NONE : row->split;
     param->split_dim = whole ? -1 : row->split_dim;
@@ -217,12 +219,17 @@ static bool is_vit(const struct cadre_model_config *config)
     return config->image.patch > 0;
 }
 
-static uint32_t block_params(const struct cadre_model_config *config)
+static uint32_t base_params(const struct cadre_model_config *config)
 {
     if (config->experts > 0)
         return GPT2_EXPERTS + (uint32_t)config->experts * GPT2_EXPERT_PARAMS;
     return config->arch == CADRE_ARCH_GPT2 ? (uint32_t)GPT2_BLOCK_PARAMS
                                            : cadre_llama_place(config, LLAMA_ROWS);
+}
+
+static uint32_t block_params(const struct cadre_model_config *config)
+{
+    return base_params(config) + cadre_lora_params(config);
 }
 
 static void append_experts(struct cadre_model *model, uint32_t unit, const char *prefix)
@@ -258,6 +265,7 @@ static void append_blocks(struct cadre_model *model)
             if (has_row(&model->config, &rows[i]))
                 append(model, layer + 1, prefix, &rows[i]);
         append_experts(model, layer + 1, prefix);
+        cadre_lora_append(model, layer + 1);
     }
 }
 
@@ -295,6 +303,8 @@ static void fill(struct cadre_model *model)
     }
     append_blocks(model);
     append_head(model);
+    for (uint32_t i = 0; model->config.lora.rank > 0 && i < model->n_params; i++)
+        model->params[i].frozen = model->params[i].adapts < 0;
 }
 
 /* ---- checks ---- */
@@ -546,6 +556,7 @@ cadre_status cadre_model_create(const struct cadre_model_config *config, int tp_
     CADRE_TRY_OR(check_image(config, err), fail);
     CADRE_TRY_OR(check_split(config, tp_rank, tp_size, err), fail);
     CADRE_TRY_OR(check_parts(config, tp_size, err), fail);
+    CADRE_TRY_OR(cadre_lora_check(config, err), fail);
 
     size_t capacity = (size_t)config->layers * block_params(config) + 7;
     rc = CADRE_E_RESOURCE;
@@ -588,7 +599,7 @@ void cadre_model_destroy(struct cadre_model *model)
 bool cadre_model_is_partial(const struct cadre_model *model, uint32_t param)
 {
     const struct cadre_param *p = &model->params[param];
-    return (p->head_norm && model->tp_size > 1) ||
+    return p->partial || (p->head_norm && model->tp_size > 1) ||
            (p->norm && model->rows_sharded && model->parts == 0);
 }
 
@@ -634,6 +645,15 @@ uint64_t cadre_model_count(const struct cadre_model *model)
     uint64_t count = 0;
     for (uint32_t i = 0; i < model->n_params; i++)
         if (model->params[i].tied_to < 0)
+            count += cadre_shape_count(&model->params[i].shape);
+    return count;
+}
+
+uint64_t cadre_model_count_trained(const struct cadre_model *model)
+{
+    uint64_t count = 0;
+    for (uint32_t i = 0; i < model->n_params; i++)
+        if (model->params[i].tied_to < 0 && !model->params[i].frozen)
             count += cadre_shape_count(&model->params[i].shape);
     return count;
 }

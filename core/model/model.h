@@ -28,6 +28,19 @@ struct cadre_image_form {
     double mean[CADRE_IMAGE_CHANNELS], std[CADRE_IMAGE_CHANNELS]; /* of [0, 1] */
 };
 
+/* Low-rank adapters (Hu et al. 2021): beside the product with a frozen weight of a
+ * block runs y += scale * B (A dropout(x)), A (rank, in), B (out, rank). Only they
+ * train. */
+struct cadre_lora_config {
+    int64_t rank; /* 0: none, and all parameters train */
+    uint32_t targets; /* bit i: the weight at position i of a block */
+    double alpha;
+    bool rslora; /* Kalajdzievski 2023 */
+    double scale; /* alpha / rank, or alpha / sqrt(rank) of rslora */
+    double dropout; /* of x, in training; the mask is a function of seed and element */
+    uint64_t seed;
+};
+
 struct cadre_model_config {
     enum cadre_arch arch;
     struct cadre_image_form image; /* context is its patches and one, vocab 2 */
@@ -52,12 +65,14 @@ struct cadre_model_config {
      * Needs a device that was opened `fixed`. */
     int64_t exact_parts;
     uint32_t dtype; /* of parameters and activations; gradients: the wide one */
+    struct cadre_lora_config lora;
 };
 
 enum cadre_init_kind {
     CADRE_INIT_ZERO,
     CADRE_INIT_ONE,
     CADRE_INIT_NORMAL,
+    CADRE_INIT_UNIFORM, /* in (-init_std * sqrt(3), init_std * sqrt(3)) */
 };
 
 /* One use of a weight, with a gradient of its own: a tied head is an entry with
@@ -75,6 +90,11 @@ struct cadre_param {
     int32_t expert; /* of a block: which one it belongs to; -1: none */
     bool norm; /* of a norm: its gradient is a sum over the rows of this rank */
     bool head_norm; /* of a norm of heads: a sum over the heads of this rank */
+    int32_t adapter; /* of a weight: its adapter's A, whose B follows; -1: none */
+    int32_t adapts; /* of an adapter's A or B: the weight; -1: no adapter */
+    bool frozen; /* never updated */
+    /* Of an adapter: its gradient is a sum over tensor ranks, each having a term. */
+    bool partial;
     enum cadre_init_kind init;
     double init_std;
     void *data; /* (local), dtype; read on every op call, NULL while detached */
@@ -135,6 +155,8 @@ bool cadre_model_holds(const struct cadre_model *model, uint32_t param);
 
 /* Elements of all owned parameters (logical): the "number of parameters". */
 uint64_t cadre_model_count(const struct cadre_model *model);
+/* Of those that the model does not freeze. */
+uint64_t cadre_model_count_trained(const struct cadre_model *model);
 
 /* The first of the N rows of an activation that tensor rank `rank` holds where rows are
  * sharded; N for rank tp_size. */

@@ -36,6 +36,10 @@ struct cadre_pass {
                               kept to the end of INPUT only */
     void *grad_outputs; /* cadre_unit_grad_outputs_bytes: kept from INPUT to WEIGHT */
     void *scratch; /* cadre_unit_scratch_bytes: contents last for one call */
+    /* For dropout, which is off unless `training`: the number of the micro-batch's
+     * first sequence among all of the run. */
+    bool training;
+    uint64_t sample;
     bool both; /* WEIGHT follows INPUT at once, with the same buffers */
     void *hook_arg;
     /* grad_begin returns where a gradient goes: *dst (local shape, wide dtype) and

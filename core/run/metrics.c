@@ -418,6 +418,7 @@ static void write_summary(struct cadre_json *json, const struct cadre_metrics *m
     cadre_axis_times_put(json, &metrics->exposed);
     cadre_json_put_f64(json, "bubble_fraction", median_of(metrics, metrics->bubble));
     cadre_json_put_i64(json, "params", (int64_t)totals->params);
+    cadre_json_put_i64(json, "params_trained", (int64_t)totals->params_trained);
     if (totals->efficiency)
         cadre_efficiency_write(totals->efficiency, rate, metrics->time_s, json);
     put_fingerprint(json, spec);

@@ -42,7 +42,7 @@ struct cadre_run_totals {
     double between_bytes; /* of them between nodes */
     int nodes; /* that the ranks are on */
     const double *matrices; /* whole ones that its optimizer plugin computed since */
-    uint64_t params;
+    uint64_t params, params_trained;
     const char *device;
     int threads; /* of rank 0's device; 0: as all ranks */
     struct cadre_tuning tuning; /* of rank 0's device */

@@ -7,6 +7,7 @@
 #include "core/base/memory.h"
 #include "core/base/path.h"
 #include "core/config/ini.h"
+#include "core/tune/modules.h"
 
 static cadre_status put(struct cadre_options *options, const char *key,
                         const char *value, const char *source, struct cadre_error *err)
@@ -58,7 +59,6 @@ static cadre_status put_model(struct cadre_options *options,
                               struct cadre_error *err)
 {
     static const char *const scalings[] = {"none", "linear", "llama3"};
-    const bool llama = m->arch == CADRE_ARCH_LLAMA;
     const struct cadre_rotary *rotary = &m->rotary;
     const struct {
         const char *key;
@@ -90,6 +90,35 @@ static cadre_status put_model(struct cadre_options *options,
     return put_number(options, "model.norm_eps", m->norm_eps, source, err);
 }
 
+/* Of the folder tune.adapter. */
+static cadre_status put_lora(struct cadre_options *options,
+                             const struct cadre_model_config *m,
+                             struct cadre_error *err)
+{
+    const struct cadre_lora_config *lora = &m->lora;
+    const char *source = "found in tune.adapter", *module;
+    struct cadre_text targets = {0};
+    uint32_t position;
+    if (!*cadre_options_raw(options, "tune.adapter"))
+        return CADRE_OK;
+    for (int i = 0; (module = cadre_modules_name(m->arch, i, &position)); i++)
+        if (lora->targets >> position & 1)
+            cadre_text_printf(&targets, "%s%s", targets.len ? ", " : "", module);
+    cadre_status rc = targets.failed ? cadre_no_memory(err, "tune.targets")
+                                     : put(options, "tune.targets",
+                                           cadre_text_str(&targets), source, err);
+    cadre_text_fini(&targets);
+    if (rc == CADRE_OK)
+        rc = put_size(options, "tune.rank", lora->rank, source, err);
+    if (rc == CADRE_OK)
+        rc = put_number(options, "tune.alpha", lora->alpha, source, err);
+    if (rc == CADRE_OK)
+        rc = put_number(options, "tune.dropout", lora->dropout, source, err);
+    return rc == CADRE_OK
+               ? put(options, "tune.rslora", lora->rslora ? "yes" : "no", source, err)
+               : rc;
+}
+
 cadre_status cadre_resolved_values(struct cadre_options *options, const char *name,
                                    const char *init,
                                    const struct cadre_model_config *model,
@@ -97,6 +126,7 @@ cadre_status cadre_resolved_values(struct cadre_options *options, const char *na
 {
     const char *source = *init ? "found in model.init" : "found for this run";
     CADRE_TRY(put(options, "run.name", name, "the file's name", err));
+    CADRE_TRY(put_lora(options, model, err));
     return put_model(options, model, source, err);
 }
 
@@ -164,6 +194,7 @@ cadre_status cadre_resolved_paths(struct cadre_options *options,
     } keys[] = {
         {"run.out", cadre_path_absolute, {0}},
         {"model.init", cadre_path_absolute, {0}},
+        {"tune.adapter", cadre_path_absolute, {0}},
         {"data.path", cadre_path_absolute, {0}},
         {"data.labels", cadre_path_absolute, {"auto"}},
         {"data.tokenizer", cadre_path_absolute, {"byte"}},

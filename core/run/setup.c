@@ -67,12 +67,15 @@ static const char *count_text(double n, char out[TEXT])
 
 static void tell_model(const struct cadre_spec *spec, const struct cadre_setup *setup)
 {
-    char params[TEXT];
+    char params[TEXT], trained[TEXT], part[2 * TEXT] = "";
+    if (setup->params_trained != setup->params)
+        snprintf(part, sizeof part, " (%s train)",
+                 count_text((double)setup->params_trained, trained));
     cadre_log(CADRE_LOG_INFO, "train",
-              "%s: %s on %d rank%s (%s), %s, %s parameters, %s%s", spec->name,
+              "%s: %s on %d rank%s (%s), %s, %s parameters%s, %s%s", spec->name,
               spec->stack, spec->run.ranks, spec->run.ranks == 1 ? "" : "s",
               device_of(spec), arch_of(spec), count_text((double)setup->params, params),
-              precision_of(spec), spec->run.exact ? ", run.exact" : "");
+              part, precision_of(spec), spec->run.exact ? ", run.exact" : "");
 }
 
 static void tell_data(const struct cadre_spec *spec)

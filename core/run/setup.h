@@ -9,6 +9,7 @@
 /* What is known besides the spec when a run starts. */
 struct cadre_setup {
     uint64_t params; /* of the whole model */
+    uint64_t params_trained; /* of them, those that the model does not freeze */
     int64_t first_step, last_step; /* steps done before, and the last one */
     int ranks_here; /* ranks of this machine */
     int cores; /* that this process may use */

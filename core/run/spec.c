@@ -20,6 +20,8 @@
 #include "core/run/replicas.h"
 #include "core/run/resolved.h"
 #include "core/run/spec_check.h"
+#include "core/tune/adapter.h"
+#include "core/tune/base_sum.h"
 
 /* ---- options, plugins, configuration ---- */
 
@@ -348,6 +350,25 @@ static cadre_status make_ranks(struct cadre_spec *spec,
     return make_nodes(spec, request, err);
 }
 
+/* The frozen weights are named by what they hold, as their folder may be elsewhere on
+ * another machine. */
+static cadre_status make_base(struct cadre_spec *spec,
+                              const struct cadre_spec_request *request,
+                              struct cadre_error *err)
+{
+    const struct cadre_model_config *m = &spec->run.model;
+    if (m->lora.rank == 0)
+        return CADRE_OK;
+    if (spec->gpu && m->lora.dropout > 0)
+        return cadre_fail(err, CADRE_E_UNSUPPORTED,
+                          "tune.dropout = %g with device.kind = %s, which takes a GPU, "
+                          "but dropout runs on the CPU alone; set it to 0",
+                          m->lora.dropout, spec->config.device.kind);
+    return request->need_data ? cadre_base_sum(spec->config.model.init, m,
+                                               spec->run.seed, &spec->run.base_sum, err)
+                              : CADRE_OK;
+}
+
 static void hash_option(void *arg, const char *section,
                         const struct cadre_option *option, const char *value)
 {
@@ -373,6 +394,8 @@ static void fingerprint(struct cadre_spec *spec)
     }
     cadre_hash_update(&hash, &spec->data_info.fingerprint,
                       sizeof spec->data_info.fingerprint);
+    if (spec->run.model.lora.rank > 0)
+        cadre_hash_update(&hash, &spec->run.base_sum, sizeof spec->run.base_sum);
     spec->run.fingerprint = cadre_hash_final(&hash);
 }
 
@@ -409,12 +432,15 @@ cadre_status cadre_spec_create(struct cadre_options *options_take,
     /* the model first: sequences of text are as long as its context */
     CADRE_TRY_OR(cadre_model_setup(&spec->config, spec->options, &spec->run.model, err),
                  fail);
+    CADRE_TRY_OR(
+        cadre_adapter_setup(&spec->config, spec->options, &spec->run.model, err), fail);
     if (request->need_data)
         CADRE_TRY_OR(open_data(spec, err), fail);
     CADRE_TRY_OR(complete_model(spec, err), fail);
     make_training(spec);
     CADRE_TRY_OR(cadre_spec_check(spec, request, err), fail);
     CADRE_TRY_OR(make_ranks(spec, request, err), fail);
+    CADRE_TRY_OR(make_base(spec, request, err), fail);
     CADRE_TRY_OR(resolve(spec, err), fail);
     *out = spec;
     return CADRE_OK;

@@ -239,6 +239,7 @@ static cadre_status summarise(struct loop *loop, struct cadre_error *err)
         .nodes = rank->world ? cadre_nodes_count(rank->world) : 1,
         .matrices = table + ranks + 1,
         .params = cadre_model_count(rank->model),
+        .params_trained = cadre_model_count_trained(rank->model),
         .device = rank->device->ops->name,
         .threads = rank->threads,
         .valid = loop->valid,
@@ -335,10 +336,11 @@ static cadre_status fill(struct cadre_rank *rank, const struct cadre_train_run *
                          struct cadre_error *err)
 {
     const char *init = run->spec->config.model.init;
+    const char *adapter = run->spec->config.tune.adapter;
     int64_t perturb = run->spec->config.run.perturb;
     cadre_status rc = CADRE_OK;
     if (!run->checkpoint) {
-        if (*init)
+        if (*init || *adapter)
             rc = cadre_load_model(rank, init, err);
         if (rc == CADRE_OK && perturb > 0)
             rc = cadre_perturb(rank, (uint64_t)perturb, err);

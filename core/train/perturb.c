@@ -96,6 +96,8 @@ cadre_status cadre_perturb(struct cadre_rank *rank, uint64_t seed,
             .share = share,
             .key = cadre_rng_key(seed, rank->model->params[i].name),
         };
+        if (rank->model->params[i].frozen)
+            continue; /* a checkpoint would not have its new values */
         if (share.count && rank->plan.param[i].form == CADRE_FORM_PLAIN)
             rc = move_param(&m, err);
     }

@@ -85,10 +85,15 @@ static void count(const struct cadre_spec *spec, const struct cadre_ledger *tabl
     }
 }
 
-static void print_head(const struct cadre_spec *spec, uint64_t params, FILE *out)
+static void print_head(const struct cadre_spec *spec, const struct cadre_prediction *p,
+                       FILE *out)
 {
-    fprintf(out, "%s: %s, %llu parameters, %lld steps of %lld x %lld tokens\n",
-            spec->name, spec->stack, (unsigned long long)params,
+    char part[48] = "";
+    if (p->params_trained != p->params)
+        snprintf(part, sizeof part, " (%llu train)",
+                 (unsigned long long)p->params_trained);
+    fprintf(out, "%s: %s, %llu parameters%s, %lld steps of %lld x %lld tokens\n",
+            spec->name, spec->stack, (unsigned long long)p->params, part,
             (long long)cadre_benchmark_last_step(spec, 0),
             (long long)spec->run.global_batch, (long long)spec->run.time);
 }
@@ -119,11 +124,12 @@ cadre_status cadre_predict(const struct cadre_spec *spec,
         struct cadre_ledger table;
         CADRE_TRY(cadre_rank_plan(&rank, &spec->run, r, err));
         p.params = cadre_model_count(rank.model);
+        p.params_trained = cadre_model_count_trained(rank.model);
         if (spec->config.checkpoint.async)
             cadre_ledger_note(&rank.plan.planned, CADRE_SPACE_HOST,
                               cadre_writer_bytes(&rank), CADRE_WRITER_TAG);
         if (out && r == 0)
-            print_head(spec, p.params, out);
+            print_head(spec, &p, out);
         if (out)
             cadre_rank_print(&rank, out);
         cadre_rank_memory(&rank, &table);

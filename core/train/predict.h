@@ -14,7 +14,7 @@ struct cadre_prediction {
     int ranks; /* of this machine */
     int largest; /* the rank that asks for most */
     uint64_t most, sum; /* what that rank and all of these ask for, of any memory */
-    uint64_t params; /* parameters of the model */
+    uint64_t params, params_trained; /* of the model; those that it does not freeze */
     double work; /* estimate: libraries at work */
     uint64_t program; /* this process before anything ran */
     uint64_t host, host_free; /* without `program`, which is taken already */

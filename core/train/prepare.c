@@ -21,13 +21,14 @@ static cadre_status check(const struct cadre_train_run *run, struct cadre_error 
 {
     const struct cadre_spec *spec = run->spec;
     const char *init = spec->config.model.init;
+    const char *adapter = spec->config.tune.adapter;
     struct cadre_rank rank;
     cadre_status rc = cadre_rank_plan(&rank, &spec->run, 0, err);
     if (rc != CADRE_OK)
         return CADRE_E_INVALID;
     if (run->checkpoint)
         rc = cadre_load_check(&rank, run->checkpoint, err);
-    else if (*init)
+    else if (*init || *adapter)
         rc = cadre_load_model_check(&rank, init, err);
     cadre_rank_fini(&rank);
     return rc == CADRE_E_IO ? CADRE_E_INVALID : rc;
@@ -92,6 +93,7 @@ static cadre_status find_setup(const struct cadre_train_run *run,
     CADRE_TRY(cadre_predict_check(spec, &p, err));
     *setup = (struct cadre_setup){
         .params = p.params,
+        .params_trained = p.params_trained,
         .first_step = run->first_step,
         .last_step = run->last_step,
         .ranks_here = p.ranks,

@@ -266,6 +266,7 @@ cadre_status cadre_train_load_rank(const struct cadre_spec *spec,
                                    struct cadre_rank *rank, struct cadre_error *err)
 {
     const char *init = spec->config.model.init;
+    const bool given = *init || *spec->config.tune.adapter;
     cadre_status rc;
     memset(rank, 0, sizeof *rank);
     if (spec->run.ranks != 1)
@@ -273,10 +274,10 @@ cadre_status cadre_train_load_rank(const struct cadre_spec *spec,
             err, CADRE_E_INVALID,
             "this command runs on one rank; leave strategy.stack at single");
     CADRE_TRY_OR(cadre_rank_plan(rank, &spec->run, 0, err), fail);
-    if (*init)
+    if (given)
         CADRE_TRY_OR(cadre_load_model_check(rank, init, err), fail);
     CADRE_TRY_OR(cadre_rank_bind(rank, NULL, 0, err), fail);
-    if (*init)
+    if (given)
         CADRE_TRY_OR(cadre_load_model(rank, init, err), fail);
     return CADRE_OK;
 fail:

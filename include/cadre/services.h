@@ -77,9 +77,9 @@ struct cadre_param_info {
     /* This rank runs the unit and holds the expert; in plan: as placed so far. */
     uint32_t present;
     /* The gradient is a part of a sum over the axis of act.complete: over this rank's
-     * rows under seq.shard, over its heads for a norm of heads. The plugin that claims
-     * act.complete sums it over the axis in sync(GRADS), after the data ranks have
-     * summed. */
+     * rows under seq.shard, over its heads for a norm of heads, over what this rank has
+     * of its weight for an adapter. The plugin that claims act.complete sums it over
+     * the axis in sync(GRADS), after the data ranks have summed. */
     uint32_t partial;
     /* Not present, but an entry tied to it is: this rank holds a copy of the values.
      * The core updates the copy after sync(UPDATE). */

@@ -140,7 +140,7 @@ static cadre_status sum_partial(struct cadre_self *self)
     for (uint32_t i = 0; i < self->n_partial; i++) {
         struct cadre_buf grad = {0};
         struct cadre_post post =
-            cadre_post("tensor norm gradient", CADRE_TRAFFIC_GRAD, 0);
+            cadre_post("tensor partial gradient", CADRE_TRAFFIC_GRAD, 0);
         CADRE_TRY(self->param->shard(ctx, self->partial[i], CADRE_KIND_GRAD, &grad));
         if (grad.count > 0 && !grad.data)
             CADRE_TRY(self->param->grad(ctx, self->partial[i], &grad));

@@ -96,7 +96,8 @@ START_TEST(a_tied_head_is_no_tensor)
     size_t n = 0;
     cadre_status rc = cadre_model_create(&config, 0, 1, &model, &err);
     ck_assert_msg(rc == CADRE_OK, "%s", err.text);
-    struct cadre_safetensors_spec *tensors = cadre_range_tensors(model, &n, &err);
+    struct cadre_safetensors_spec *tensors =
+        cadre_range_tensors(model, false, &n, &err);
     ck_assert_ptr_nonnull(tensors);
     ck_assert_uint_eq(n, model->n_params - 1);
     for (size_t i = 0; i < n; i++)

@@ -51,6 +51,13 @@ smoke() {
     has "$name-point" "^checkpoint: 3 steps, .*every checksum is right"
 }
 
+# ---- on what a clone has ----
+run tuned-plan train "$conf/finetune-lora.ini" --out tuned --dry-run
+run tuned train "$conf/finetune-lora.ini" --out tuned "${few[@]}"
+has tuned "3 steps with single done, in 'tuned'"
+run tuned-merge merge tuned --out merged
+run tuned-eval eval tuned --set train.eval_batches=1
+
 # ---- on text that is always there ----
 seq 1 20000 >data.txt
 text=(--set data.path=data.txt)
@@ -179,7 +186,7 @@ if command -v python3 >/dev/null; then
     python3 -m json.tool <findings.out >/dev/null || fail "doctor --json is no JSON"
     python3 -m json.tool <text-eval.out >/dev/null || fail "eval --json is no JSON"
 fi
-for command in train compare eval generate check inspect new plugins options doctor help; do
+for command in train compare eval generate merge check inspect new plugins options doctor help; do
     run help "$command" --help
     has help "^  cadre $command"
     run same help "$command"

@@ -62,6 +62,7 @@ static void teardown(void)
 START_TEST(the_run_in_four_lines)
 {
     const struct cadre_setup four = {.params = 1234567,
+                                     .params_trained = 1234567,
                                      .first_step = 5,
                                      .last_step = 7,
                                      .cores = 1,

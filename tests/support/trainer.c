@@ -319,6 +319,8 @@ static struct cadre_pass pass_of(const struct test_trainer *t, uint32_t unit)
         .positions = t->positions,
         .loss_seed = t->seed,
         .loss_rows = t->device_rows,
+        .training = t->training,
+        .sample = t->sample,
         .saved = t->saved[unit],
         .grad_outputs = t->grad_outputs[unit],
         .scratch = t->scratch,

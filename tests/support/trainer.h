@@ -29,6 +29,8 @@ struct test_trainer {
     double seed; /* 1 / count of its targets */
     int beta; /* 1: gradients are accumulated */
     int begun, ended; /* calls of the gradient hooks in the last backward */
+    bool training; /* set by a test of dropout before forward, with the next one */
+    uint64_t sample;
     /* set by a test of tensor parallelism before forward */
     cadre_status (*redistribute)(void *arg, uint32_t point, bool backward,
                                  uint32_t form, const void *in, void *out, int64_t rows,

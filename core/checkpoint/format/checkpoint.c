@@ -23,8 +23,8 @@ static cadre_status open_file(struct cadre_checkpoint *checkpoint, const char *d
                               int which, struct cadre_error *err)
 {
     struct cadre_tensor_file *file = &checkpoint->files[which];
-    cadre_status rc =
-        cadre_tensor_file_open(file, dir, cadre_checkpoint_files[which], false, err);
+    cadre_status rc = cadre_tensor_file_open(
+        file, dir, cadre_checkpoint_file_in(dir, which), false, err);
     return rc == CADRE_OK ? cadre_manifest_sums(checkpoint->manifest, file, err) : rc;
 }
 

@@ -39,11 +39,15 @@ static char *sums_path(const char *dir, int rank)
     return cadre_format("%s/sums-%06d", dir, rank);
 }
 
+/* All parameters of a draft are adapters, or none is. */
 static cadre_status create_file(const char *dir, int which,
                                 const struct cadre_safetensors_spec *tensors, size_t n,
                                 struct cadre_error *err)
 {
-    char *path = cadre_format("%s/%s", dir, cadre_checkpoint_files[which]);
+    const bool adapters = which == 0 && n > 0 && strstr(tensors[0].name, ".lora_A.");
+    char *path = cadre_format("%s/%s", dir,
+                              adapters ? CADRE_CHECKPOINT_ADAPTERS
+                                       : cadre_checkpoint_files[which]);
     cadre_status rc = path ? cadre_safetensors_create(path, tensors, n, err)
                            : cadre_fail(err, CADRE_E_RESOURCE, "%s: no memory", dir);
     free(path);
@@ -144,7 +148,7 @@ cadre_status cadre_draft_begin_states(const char *root, uint64_t step,
 static cadre_status open_file(struct cadre_draft *draft, int which,
                               struct cadre_error *err)
 {
-    const char *name = cadre_checkpoint_files[which];
+    const char *name = cadre_checkpoint_file_in(draft->dir, which);
     char *path = cadre_format("%s/%s", draft->dir, name);
     if (!path)
         return cadre_fail(err, CADRE_E_RESOURCE, "%s: no memory", draft->dir);

@@ -3,11 +3,20 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 const char *const cadre_checkpoint_files[CADRE_CHECKPOINT_FILES] = {
     "model.safetensors",    "optimizer.safetensors", "strategy.safetensors",
     "replicas.safetensors", "forms.safetensors",
 };
+
+const char *cadre_checkpoint_file_in(const char *dir, int which)
+{
+    char *path = which > 0 ? NULL : cadre_format("%s/" CADRE_CHECKPOINT_ADAPTERS, dir);
+    const bool adapters = path && access(path, F_OK) == 0;
+    free(path);
+    return adapters ? CADRE_CHECKPOINT_ADAPTERS : cadre_checkpoint_files[which];
+}
 
 int cadre_checkpoint_file_of(enum cadre_checkpoint_part part)
 {

@@ -23,6 +23,13 @@ enum { CADRE_CHECKPOINT_FILES = 5, CADRE_CHECKPOINT_NAME = 256 };
 /* Parameters, optimizer state, states of strategies, of single replicas, of forms. */
 extern const char *const cadre_checkpoint_files[CADRE_CHECKPOINT_FILES];
 
+/* The parameters' file of a run with adapters, as PEFT names it; it holds nothing else
+ * than adapters. */
+#define CADRE_CHECKPOINT_ADAPTERS "adapter_model.safetensors"
+
+/* The name of file `which` in the folder DIR: that of adapters where there is one. */
+const char *cadre_checkpoint_file_in(const char *dir, int which);
+
 /* Which of the files holds a part. */
 int cadre_checkpoint_file_of(enum cadre_checkpoint_part part);
 

@@ -9,6 +9,7 @@
 
 #include "core/base/hash.h"
 #include "core/base/path.h"
+#include "core/checkpoint/format/tensor_file.h"
 #include "core/compare/verdict/seeds.h"
 
 /* Constants of the limits; derived in comparison.h. */
@@ -339,14 +340,26 @@ static void judge_bit_identical(const struct cadre_comparison *c,
     }
 }
 
+/* Runs with adapters save them under another name. */
+static char *state_path(const struct cadre_record *record, size_t state)
+{
+    char *path = cadre_record_checkpoint(record, cadre_state_file(state));
+    if (state > 0 || !path || cadre_path_exists(path))
+        return path;
+    char *adapters = cadre_record_checkpoint(record, CADRE_CHECKPOINT_ADAPTERS);
+    const bool has = adapters && cadre_path_exists(adapters);
+    free(has ? path : adapters);
+    return has ? adapters : path;
+}
+
 cadre_status cadre_judge_states(const struct cadre_record *record,
                                 const struct cadre_record *reference,
                                 struct cadre_state_diffs *out, struct cadre_error *err)
 {
     cadre_status rc = CADRE_OK;
     for (size_t s = 0; rc == CADRE_OK && s < CADRE_STATES; s++) {
-        char *path = cadre_record_checkpoint(record, cadre_state_file(s));
-        char *other = cadre_record_checkpoint(reference, cadre_state_file(s));
+        char *path = state_path(record, s);
+        char *other = state_path(reference, s);
         bool optional = *cadre_state_suffix(s) != 0;
         out->of[s] = (struct cadre_param_diff){.same_bits = true};
         if (!path || !other)

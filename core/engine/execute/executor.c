@@ -179,6 +179,8 @@ static struct frozen_sizes frozen_sizes(const struct cadre_executor_config *conf
         const struct cadre_shape *local = &config->model->params[i].local;
         uint64_t count = cadre_shape_count(local);
         uint64_t *size = local->ndim > 1 ? &most.matrix : &most.vector;
+        if (local->ndim > 1 && config->model->params[i].frozen)
+            continue; /* its bias is frozen too: nobody asks */
         if (config->plan->param[i].present && config->plan->param[i].frozen &&
             count > *size)
             *size = count;
@@ -201,6 +203,14 @@ char *cadre_executor_frozen_grad(const struct cadre_executor *exec, uint32_t par
                       ? 0
                       : most.matrix + param % 2 * most.vector;
     return exec->frozen_grad + at * exec->config.store->wide_bytes;
+}
+
+uint64_t cadre_executor_sample(const struct cadre_executor *exec,
+                               const struct cadre_slot *slot)
+{
+    const struct cadre_executor_config *config = &exec->config;
+    return (exec->step - 1) * (uint64_t)config->step_samples +
+           (uint64_t)slot->global_microbatch * (uint64_t)config->batch;
 }
 
 static size_t staging_bytes(const struct cadre_executor_config *config)

@@ -29,6 +29,7 @@ struct cadre_executor_config {
     struct cadre_chain *chain;
     struct cadre_loader *loader; /* NULL: evaluation only */
     int64_t batch, time; /* time: of this rank */
+    int64_t step_samples; /* of a whole step, on all ranks */
     double step_targets; /* targets of a whole step, for the loss seed, unless the data
                             counts those of each: cadre_executor_count */
     bool counted; /* the data does */

@@ -105,6 +105,10 @@ void cadre_executor_drop_saved_for_input(struct cadre_executor *exec,
                                          const struct cadre_chunk_state *chunk,
                                          struct cadre_slot *slot, uint32_t unit);
 
+/* The number of a micro-batch's first sample among all of the run. */
+uint64_t cadre_executor_sample(const struct cadre_executor *exec,
+                               const struct cadre_slot *slot);
+
 /* Where the gradient of a frozen parameter goes: two that a unit computes at once do
  * not overlap. */
 char *cadre_executor_frozen_grad(const struct cadre_executor *exec, uint32_t param);

@@ -31,6 +31,11 @@ cadre_status cadre_rank_plan_init(struct cadre_rank_plan *plan,
         plan->param[i].frozen = request->storage[i].frozen;
         plan->param[i].form = request->storage[i].form;
     }
+    for (uint32_t i = 0; i < plan->n_params; i++)
+        if (request->model->params[i].frozen) {
+            plan->param[i].frozen = true;
+            plan->param[i].froze = "tune.method";
+        }
     if (plan->n_first > 0)
         memcpy(plan->first, request->first,
                (size_t)plan->n_first * sizeof *plan->first);

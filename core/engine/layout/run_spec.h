@@ -40,6 +40,7 @@ struct cadre_run_spec {
     bool nf4_base; /* frozen matrices of blocks are stored in nf4 */
     double loss_scale; /* first loss scale under fp16; 0: CADRE_LOSS_SCALE_FIRST */
     bool pinned; /* batches go through page-locked memory */
+    uint64_t base_sum; /* of the frozen weights of a run with adapters */
     const double *unit_seconds; /* measured, by unit; NULL: not measured */
     uint64_t
         fingerprint; /* of build, plugins, options and data: must agree on all ranks */

@@ -62,7 +62,7 @@ static void describe(const struct cadre_ctx *ctx, cadre_param_id id,
         .form_elements = 1,
         .form_bytes = (uint32_t)cadre_dtype_bytes(model->config.dtype),
         .expert = p->expert,
-        .adapts = -1,
+        .adapts = p->adapts,
     };
     if (plan)
         cadre_rank_plan_block(s->plan, id, &info->form_elements, &info->form_bytes);

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `cadre merge CONF --out DIR`: a model folder whose weights have the adapter in them.
+ */
+#include "core/cli/cli.h"
+
+#include <stdio.h>
+
+#include "core/tune/merge.h"
+
+static cadre_status merge(const struct cadre_cli_args *args, struct cadre_error *err)
+{
+    struct cadre_cli_args of_model = *args;
+    struct cadre_spec *spec = NULL;
+    struct cadre_rank rank = {0};
+    if (!args->out)
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "merge: expected --out DIR, the folder of the merged model");
+    of_model.out = NULL; /* no run's folder */
+    CADRE_TRY(cadre_cli_load_model(&of_model, false, &spec, &rank, err));
+    const struct cadre_merge work = {
+        .model = &spec->run.model,
+        .init = spec->config.model.init,
+        .seed = spec->run.seed,
+        .adapter = spec->config.tune.adapter,
+        .out = args->out,
+    };
+    cadre_rank_fini(&rank);
+    cadre_status rc =
+        *work.adapter ? cadre_merge(&work, err)
+                      : cadre_fail(err, CADRE_E_INVALID,
+                                   "merge: '%s' has no adapter; name a run of "
+                                   "tune.method = lora, or an adapter folder by --from",
+                                   args->from ? args->from : args->conf);
+    if (rc == CADRE_OK)
+        printf("'%s' and '%s' merged in '%s'\n",
+               *work.init ? work.init : "initial values", work.adapter, work.out);
+    cadre_spec_destroy(spec);
+    return rc;
+}
+
+static const struct cadre_cli_option options[] = {
+    CADRE_CLI_OPTION_SET,
+    {
+        .name = "--out",
+        .argument = "DIR",
+        .kind = CADRE_CLI_FOLDER,
+        .field = CADRE_CLI_FIELD(out),
+        .help = "the folder to make, of a model without adapters",
+    },
+    CADRE_CLI_OPTION_FROM,
+    {0},
+};
+
+const struct cadre_cli_command cadre_command_merge = {
+    .name = "merge",
+    .synopsis = "CONF --out DIR [--from DIR] [--set SECTION.KEY=VALUE]...",
+    .summary = "put an adapter into the weights that it adapts",
+    .details =
+        "CONF is a run of tune.method = lora, or an ini file whose model.init is "
+        "the frozen model, with the adapter's folder by --from: a run, a "
+        "checkpoint, or one that PEFT has saved.",
+    .argument = "CONF",
+    .kind = CADRE_CLI_CONF,
+    .least = 1,
+    .most = 1,
+    .options = options,
+    .run = merge,
+};

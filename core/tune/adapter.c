@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/tune/adapter.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/path.h"
+#include "core/tune/peft.h"
+#include "core/tune/modules.h"
+
+static bool is_set(const struct cadre_options *options, const char *name)
+{
+    return strcmp(cadre_options_source(options, name), "default") != 0;
+}
+
+bool cadre_adapter_is(const char *dir)
+{
+    char *path = cadre_path_join(dir, "adapter_config.json");
+    const bool is = path && cadre_path_exists(path);
+    free(path);
+    return is;
+}
+
+/* ---- tune.method = full ---- */
+
+struct unused {
+    const struct cadre_options *options;
+    cadre_status rc;
+    struct cadre_error *err;
+};
+
+/* A key that would be ignored. A run's config.ini holds all keys, with defaults. */
+static void refuse_unused(void *arg, const char *section,
+                          const struct cadre_option *option, const char *value)
+{
+    struct unused *all = arg;
+    char name[64];
+    if (all->rc != CADRE_OK || strcmp(section, "tune") != 0 ||
+        strcmp(option->key, "method") == 0 || strcmp(value, option->def) == 0)
+        return;
+    snprintf(name, sizeof name, "tune.%s", option->key);
+    all->rc = cadre_fail(all->err, CADRE_E_INVALID,
+                         "%s = %s (%s) is of adapters, but tune.method = full has "
+                         "none; set tune.method = lora, or leave the key out",
+                         name, value, cadre_options_source(all->options, name));
+}
+
+static cadre_status check_unused(const struct cadre_options *options,
+                                 struct cadre_error *err)
+{
+    struct unused all = {options, CADRE_OK, err};
+    cadre_options_each(options, refuse_unused, &all);
+    return all.rc;
+}
+
+/* ---- adapters ---- */
+
+/* What the user set and the folder says. */
+static cadre_status check_agreement(const struct cadre_config_tune *tune,
+                                    const struct cadre_options *options,
+                                    uint32_t targets, const struct cadre_peft *found,
+                                    struct cadre_error *err)
+{
+    const struct {
+        const char *key;
+        double wanted, found;
+    } rows[] = {
+        {"tune.rank", (double)tune->rank, (double)found->rank},
+        {"tune.alpha", tune->alpha, found->alpha},
+        {"tune.rslora", tune->rslora, found->rslora},
+        {"tune.targets", targets, found->targets},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        if (is_set(options, rows[i].key) && rows[i].wanted != rows[i].found)
+            return cadre_fail(err, CADRE_E_INVALID,
+                              "%s = %s (%s), but tune.adapter = %s has another value; "
+                              "leave the key out or make them equal",
+                              rows[i].key, cadre_options_raw(options, rows[i].key),
+                              cadre_options_source(options, rows[i].key),
+                              tune->adapter);
+    return CADRE_OK;
+}
+
+static cadre_status check_method(enum cadre_config_tune_method method,
+                                 const struct cadre_options *options,
+                                 struct cadre_error *err)
+{
+    if (method == CADRE_CONFIG_TUNE_LORA)
+        return CADRE_OK;
+    return cadre_fail(err, CADRE_E_UNSUPPORTED,
+                      "tune.method = %s is not built in this version; expected full or "
+                      "lora",
+                      cadre_options_raw(options, "tune.method"));
+}
+
+cadre_status cadre_adapter_setup(const struct cadre_config *config,
+                                 const struct cadre_options *options,
+                                 struct cadre_model_config *model,
+                                 struct cadre_error *err)
+{
+    const struct cadre_config_tune *tune = &config->tune;
+    struct cadre_lora_config *lora = &model->lora;
+    uint32_t targets;
+    *lora = (struct cadre_lora_config){0};
+    if (tune->method == CADRE_CONFIG_TUNE_FULL)
+        return check_unused(options, err);
+    CADRE_TRY(check_method(tune->method, options, err));
+    CADRE_TRY(cadre_modules_parse(model->arch, tune->targets, &targets, err));
+    struct cadre_peft found = {
+        .rank = tune->rank,
+        .alpha = tune->alpha,
+        .dropout = tune->dropout,
+        .rslora = tune->rslora,
+        .targets = targets,
+    };
+    if (*tune->adapter) {
+        CADRE_TRY(cadre_peft_read(tune->adapter, model->arch, &found, err));
+        CADRE_TRY(check_agreement(tune, options, targets, &found, err));
+        if (is_set(options, "tune.dropout")) /* of training, not of the adapter */
+            found.dropout = tune->dropout;
+    }
+    *lora = (struct cadre_lora_config){
+        .rank = found.rank,
+        .targets = found.targets,
+        .alpha = found.alpha,
+        .rslora = found.rslora,
+        .scale = found.alpha /
+                 (found.rslora ? sqrt((double)found.rank) : (double)found.rank),
+        .dropout = found.dropout,
+        .seed = (uint64_t)config->run.seed,
+    };
+    return CADRE_OK;
+}

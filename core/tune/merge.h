@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A frozen model and its adapter as one Hugging Face folder without adapters:
+ * W + scale * B A. */
+#ifndef CADRE_TUNE_MERGE_H
+#define CADRE_TUNE_MERGE_H
+
+#include "core/checkpoint/format/safetensors.h"
+#include "core/model/model.h"
+
+struct cadre_merge {
+    const struct cadre_model_config *model; /* with its adapters; f32 or f64 */
+    const char *init; /* folder of the frozen model; empty: initial values of seed */
+    uint64_t seed;
+    const char *adapter; /* folder with adapter_model.safetensors */
+    const char *out; /* folder to make, or an empty one */
+};
+
+/* Write model.safetensors in the model's dtype, config.json, and copies of the
+ * tokenizer's files of init. One tensor at a time is in memory; sums are made in
+ * double, each value rounded once. Errors: CADRE_E_INVALID out is not empty, or a
+ * folder does not fit the model; CADRE_E_IO, CADRE_E_RESOURCE. */
+cadre_status cadre_merge(const struct cadre_merge *merge, struct cadre_error *err);
+
+/* The tensors of the model without adapters, or (adapters) those alone, by their names
+ * in files. The caller frees it, NULL: no memory. */
+struct cadre_safetensors_spec *cadre_merge_tensors(const struct cadre_model *model,
+                                                   bool adapters, size_t *n,
+                                                   struct cadre_error *err);
+
+#endif
