@@ -9,11 +9,12 @@
 
 #define KEY "nf4"
 
-/* On all ranks alike, whether or not they hold the parameter. */
+/* On all ranks alike, whether or not they hold the parameter. What adapters are trained
+ * beside is not saved: it is stored again from where it was. */
 static bool is_coded(const struct cadre_rank *rank, uint32_t param)
 {
     return rank->plan.param[param].form == CADRE_FORM_NF4 &&
-           rank->model->params[param].tied_to < 0;
+           rank->model->params[param].tied_to < 0 && !rank->model->params[param].frozen;
 }
 
 static struct cadre_range scales_of(const struct cadre_rank *rank, uint32_t param)

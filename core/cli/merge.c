@@ -21,6 +21,7 @@ static cadre_status merge(const struct cadre_cli_args *args, struct cadre_error 
         .model = &spec->run.model,
         .init = spec->config.model.init,
         .seed = spec->run.seed,
+        .nf4 = spec->run.nf4_base,
         .adapter = spec->config.tune.adapter,
         .out = args->out,
     };

@@ -84,10 +84,6 @@ struct cadre_config_train {
     enum cadre_config_recompute recompute;
 };
 
-struct cadre_config_tune {
-    enum cadre_config_base base;
-};
-
 struct cadre_config_optim {
     const char *name;
     double lr, min_lr, momentum, weight_decay, beta1, beta2, eps, clip;
@@ -97,6 +93,7 @@ struct cadre_config_optim {
 
 struct cadre_config_tune {
     enum cadre_config_tune_method method;
+    enum cadre_config_base base;
     const char *targets, *adapter;
     int64_t rank;
     double alpha, dropout;
@@ -167,7 +164,6 @@ struct cadre_config {
     struct cadre_config_model model;
     struct cadre_config_data data;
     struct cadre_config_train train;
-    struct cadre_config_tune tune;
     struct cadre_config_optim optim;
     struct cadre_config_tune tune;
     struct cadre_config_device device;

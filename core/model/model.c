@@ -633,6 +633,12 @@ int32_t cadre_model_find(const struct cadre_model *model, const char *name)
     return -1;
 }
 
+bool cadre_model_is_block_matrix(const struct cadre_model *model, uint32_t param)
+{
+    const struct cadre_param *p = &model->params[param];
+    return p->shape.ndim == 2 && p->unit > 0 && p->unit + 1 < model->n_units;
+}
+
 bool cadre_model_holds(const struct cadre_model *model, uint32_t param)
 {
     const int32_t expert = model->params[param].expert;

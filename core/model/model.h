@@ -33,7 +33,7 @@ struct cadre_image_form {
  * train. */
 struct cadre_lora_config {
     int64_t rank; /* 0: none, and all parameters train */
-    uint32_t targets; /* bit i: the weight at position i of a block */
+    uint32_t targets; /* bit i: the weight in row i of the form's table of a block */
     double alpha;
     bool rslora; /* Kalajdzievski 2023 */
     double scale; /* alpha / rank, or alpha / sqrt(rank) of rslora */
@@ -149,6 +149,9 @@ int32_t cadre_model_find(const struct cadre_model *model, const char *name);
 
 /* Index of the first parameter of a unit. */
 uint32_t cadre_model_first_param(const struct cadre_model *model, uint32_t unit);
+
+/* Is it a weight of a product inside a block: not of embeddings and the head? */
+bool cadre_model_is_block_matrix(const struct cadre_model *model, uint32_t param);
 
 /* Does this rank hold the parameter, as far as experts are concerned? */
 bool cadre_model_holds(const struct cadre_model *model, uint32_t param);

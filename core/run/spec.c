@@ -261,7 +261,8 @@ static void make_training(struct cadre_spec *spec)
     run->seed = (uint64_t)c->run.seed;
     run->exact = c->run.exact;
     run->recompute = c->train.recompute == CADRE_CONFIG_BLOCK;
-    run->nf4_base = c->tune.base == CADRE_CONFIG_BASE_NF4;
+    run->nf4_base = c->tune.base == CADRE_CONFIG_BASE_NF4 ||
+                    c->tune.method == CADRE_CONFIG_TUNE_QLORA;
     run->loss_scale = (double)c->train.loss_scale;
     spec->steps = steps_of(spec);
     run->optim = (struct cadre_optimizer_config){

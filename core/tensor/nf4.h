@@ -59,8 +59,8 @@ void cadre_nf4_encode_again(const float *scales, uint64_t first, const float *x,
 void cadre_nf4_decode(const float *scales, uint64_t first, const uint8_t *blocks,
                       uint64_t count, float *x);
 
-/* Elements of a whole tensor (count) as NF4 keeps them. False where one is not finite, or
- * there is no memory. */
+/* Elements of a whole tensor (count) as NF4 keeps them. False where one is not finite,
+ * or there is no memory. */
 bool cadre_nf4_round(float *x, uint64_t count);
 
 #endif

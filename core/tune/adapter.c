@@ -38,7 +38,8 @@ static void refuse_unused(void *arg, const char *section,
     struct unused *all = arg;
     char name[64];
     if (all->rc != CADRE_OK || strcmp(section, "tune") != 0 ||
-        strcmp(option->key, "method") == 0 || strcmp(value, option->def) == 0)
+        strcmp(option->key, "method") == 0 || strcmp(option->key, "base") == 0 ||
+        strcmp(value, option->def) == 0)
         return;
     snprintf(name, sizeof name, "tune.%s", option->key);
     all->rc = cadre_fail(all->err, CADRE_E_INVALID,
@@ -87,11 +88,11 @@ static cadre_status check_method(enum cadre_config_tune_method method,
                                  const struct cadre_options *options,
                                  struct cadre_error *err)
 {
-    if (method == CADRE_CONFIG_TUNE_LORA)
+    if (method == CADRE_CONFIG_TUNE_LORA || method == CADRE_CONFIG_TUNE_QLORA)
         return CADRE_OK;
     return cadre_fail(err, CADRE_E_UNSUPPORTED,
-                      "tune.method = %s is not built in this version; expected full or "
-                      "lora",
+                      "tune.method = %s is not built in this version; expected full, "
+                      "lora or qlora",
                       cadre_options_raw(options, "tune.method"));
 }
 

@@ -10,6 +10,7 @@
 #include "core/checkpoint/format/file.h"
 #include "core/checkpoint/format/hf.h"
 #include "core/model/init.h"
+#include "core/tensor/nf4.h"
 #include "core/tune/peft.h"
 
 enum { SMALL_FILE = 256 << 20 };
@@ -141,7 +142,10 @@ static cadre_status write_small(struct work *w)
         .vocab = m->vocab,
         .tied = m->tied,
         .norm_eps = m->norm_eps,
-        .rope_theta = llama ? m->rope_theta : 0,
+        .rotary = m->rotary,
+        .head_size = m->head_size ? m->head_size : m->channels / m->heads,
+        .qkv_bias = m->qkv_bias,
+        .qk_norm = m->qk_norm,
     };
     if (!*w->merge->init)
         return cadre_hf_config_write(w->merge->out, &config, w->err);
@@ -161,6 +165,34 @@ static cadre_status read_base(struct work *w, uint32_t param, void *to)
                              w->err);
     cadre_model_init_range(w->model, param, w->merge->seed, 0, count, to);
     return CADRE_OK;
+}
+
+/* The values that the adapter was trained beside. */
+static cadre_status round_base(struct work *w, uint32_t param, void *data)
+{
+    const struct cadre_param *p = &w->model->params[param];
+    const uint64_t count = cadre_shape_count(&p->shape);
+    const bool wide = w->model->config.dtype == CADRE_F64;
+    if (!w->merge->nf4 || !cadre_model_is_block_matrix(w->model, param))
+        return CADRE_OK;
+    float *x = malloc(count * sizeof *x);
+    if (!x)
+        return cadre_no_memory(w->err, "'%s'", p->name);
+    for (uint64_t i = 0; i < count; i++)
+        x[i] = wide ? (float)((double *)data)[i] : ((float *)data)[i];
+    cadre_status rc = cadre_nf4_round(x, count)
+                          ? CADRE_OK
+                          : cadre_fail(w->err, CADRE_E_INVALID,
+                                       "'%s' has a value that is not finite, which nf4 "
+                                       "cannot store; use another model",
+                                       p->name);
+    for (uint64_t i = 0; rc == CADRE_OK && i < count; i++)
+        if (wide)
+            ((double *)data)[i] = (double)x[i];
+        else
+            ((float *)data)[i] = x[i];
+    free(x);
+    return rc;
 }
 
 static cadre_status read_factor(struct work *w, uint32_t param, double **to)
@@ -207,6 +239,8 @@ static cadre_status merge_one(struct work *w, uint32_t param)
     double *A = NULL, *B = NULL;
     cadre_status rc =
         data ? read_base(w, param, data) : cadre_no_memory(w->err, "'%s'", p->name);
+    if (rc == CADRE_OK)
+        rc = round_base(w, param, data);
     if (rc == CADRE_OK && p->adapter >= 0) {
         CADRE_TRY_OR(read_factor(w, (uint32_t)p->adapter, &A), fail);
         CADRE_TRY_OR(read_factor(w, (uint32_t)p->adapter + 1, &B), fail);

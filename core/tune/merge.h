@@ -11,6 +11,7 @@ struct cadre_merge {
     const struct cadre_model_config *model; /* with its adapters; f32 or f64 */
     const char *init; /* folder of the frozen model; empty: initial values of seed */
     uint64_t seed;
+    bool nf4; /* the adapter is of matrices that were stored in nf4: merge into those */
     const char *adapter; /* folder with adapter_model.safetensors */
     const char *out; /* folder to make, or an empty one */
 };

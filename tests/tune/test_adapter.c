@@ -63,7 +63,7 @@ static const struct refused {
     const char *keys, *says;
 } refused[] = {
     {"rank=4", "tune.rank = 4 (the test) is of adapters"},
-    {"method=qlora", "tune.method = qlora is not built"},
+    {"method=dpo", "tune.method = dpo is not built"},
     {"method=dpo", "tune.method = dpo is not built"},
     {"method=qat", "tune.method = qat is not built"},
     {"method=lora targets=q", "'q' is no module of a gpt2 block"},

@@ -4,13 +4,6 @@
 #include "core/model/init.h"
 #include "core/tensor/nf4.h"
 
-/* A weight of a product inside a block; not embeddings, norms, biases and the head. */
-static bool is_base_matrix(const struct cadre_model *model, uint32_t i)
-{
-    const struct cadre_param *p = &model->params[i];
-    return p->shape.ndim == 2 && p->unit > 0 && p->unit + 1 < model->n_units;
-}
-
 cadre_status cadre_rank_plan_store_base(struct cadre_rank_plan *plan,
                                         const struct cadre_plan_request *request,
                                         struct cadre_error *err)
@@ -18,7 +11,7 @@ cadre_status cadre_rank_plan_store_base(struct cadre_rank_plan *plan,
     uint32_t n = 0;
     for (uint32_t i = 0; request->nf4_base && i < plan->n_params; i++) {
         struct cadre_plan_param *at = &plan->param[i];
-        if (!at->frozen || !is_base_matrix(plan->model, i))
+        if (!at->frozen || !cadre_model_is_block_matrix(plan->model, i))
             continue;
         n++;
         if (at->stored)
