@@ -9,6 +9,7 @@
 #include "core/checkpoint/kept_replicas.h"
 #include "core/checkpoint/opt_state.h"
 #include "core/checkpoint/run_values.h"
+#include "core/data/tokenizer/tokenizer_files.h"
 #include "core/tune/peft.h"
 
 /* ---- what a rank writes ---- */
@@ -204,6 +205,8 @@ cadre_status cadre_save_seal(const struct cadre_rank *rank,
                           : cadre_no_memory(err, "a path");
     if (rc == CADRE_OK && rank->index == 0)
         rc = write_model_config(rank->spec, dir, err);
+    if (rc == CADRE_OK && rank->index == 0)
+        rc = cadre_tokenizer_files_write(rank->spec->tokenizer, dir, err);
     if (rc == CADRE_OK)
         rc = cadre_draft_sync(draft, err);
     free(dir);

@@ -110,14 +110,16 @@ static cadre_status encode_prompt(struct generator *g, size_t more,
     size_t n = 0;
     CADRE_TRY(
         cadre_tokenizer_encode(g->tokenizer, prompt, strlen(prompt), &ids, &n, err));
+    cadre_status rc = cadre_tokenizer_frame(g->tokenizer, &ids, &n, err);
     g->ids = cadre_calloc(n + 1 + more, sizeof *g->ids);
-    if (g->ids && bos >= 0)
+    if (g->ids && n == 0 && bos >= 0) /* something to begin with */
         g->ids[g->n++] = bos;
     if (g->ids && n > 0)
         memcpy(g->ids + g->n, ids, n * sizeof *ids);
     g->n += n;
     g->n_prompt = g->n;
     free(ids);
+    CADRE_TRY(rc);
     if (!g->ids)
         return cadre_no_memory(err, "the prompt");
     if (g->n == 0)

@@ -30,7 +30,7 @@ static const struct kind kinds[] = {
     {{"traceEvents", "traceEvents"}, "trace of a run: open it in Perfetto"},
     {{"architectures", "model_type"}, "configuration of a Hugging Face model"},
     {{"weight_map", "metadata"}, "index of safetensors files"},
-    {{"added_tokens", "model"}, "tokenizer of Hugging Face, which is not read here"},
+    {{"added_tokens", "model"}, "tokenizer of Hugging Face (data.tokenizer)"},
 };
 
 static const char *kind_of(const json_t *object)

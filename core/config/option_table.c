@@ -96,7 +96,7 @@ static const struct cadre_config_key table[] = {
     STR(data, path, "",
         "file or folder of the data, beside the ini file or in the working directory"),
     STR(data, tokenizer, "byte",
-        "byte, a folder with GPT-2's vocabulary, or a tokenizer file of llama2.c"),
+        "byte, or a folder or file of a tokenizer; not given: that of model.init"),
     ENUM(data, template, "alpaca", "alpaca, chatml, plain",
          "instruct: how a record becomes text"),
     BOOL(data, train_on_prompt, "no",

@@ -104,9 +104,12 @@ static cadre_status open_text(struct cadre_dataset *set,
                      fail);
         cadre_mapping_fini(&set->map);
         cadre_hash_update(hash, &set->cache.content_hash, sizeof(uint64_t));
-        for (int s = 0; s < 2; s++)
-            add_stream(set, (enum cadre_data_split)s, set->cache.records[s].tokens, 2,
-                       set->cache.records[s].token_count);
+        for (int s = 0; s < 2; s++) {
+            const struct cadre_cache_record *record = &set->cache.records[s];
+            const void *wide = record->wide;
+            add_stream(set, (enum cadre_data_split)s, wide ? wide : record->tokens,
+                       wide ? 4 : 2, record->token_count);
+        }
     }
 fail:
     cadre_tokenizer_close(tok);
@@ -318,8 +321,11 @@ int32_t cadre_dataset_label(const struct cadre_dataset *set, uint8_t code)
 
 static int32_t token_at(const struct cadre_span *span, uint64_t at)
 {
-    return span->width == 1 ? ((const uint8_t *)span->tokens)[at]
-                            : ((const uint16_t *)span->tokens)[at];
+    if (span->width < 4)
+        return span->width == 1 ? ((const uint8_t *)span->tokens)[at]
+                                : ((const uint16_t *)span->tokens)[at];
+    const uint32_t wide = ((const uint32_t *)span->tokens)[at];
+    return wide < INT32_MAX ? (int32_t)wide : INT32_MAX;
 }
 
 cadre_status cadre_dataset_sample(const struct cadre_dataset *set,

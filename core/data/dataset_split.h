@@ -17,7 +17,7 @@ struct cadre_span {
     uint64_t first; /* index of the first sample in the split */
     uint64_t samples;
     const void *tokens;
-    int width; /* bytes per token: 1 or 2 */
+    int width; /* bytes per token: 1, 2 or 4 */
     const uint8_t *labels; /* (samples) annotation codes; NULL for streams */
 };
 

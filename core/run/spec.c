@@ -11,6 +11,7 @@
 #include "core/base/memory.h"
 #include "core/base/path.h"
 #include "core/comm/nodes.h"
+#include "core/data/tokenizer/tokenizer_files.h"
 #include "core/run/bench.h"
 #include "core/run/image_setup.h"
 #include "core/run/instance.h"
@@ -20,6 +21,7 @@
 #include "core/run/replicas.h"
 #include "core/run/resolved.h"
 #include "core/run/spec_check.h"
+#include "core/run/tokenizer_setup.h"
 #include "core/tune/adapter.h"
 #include "core/tune/base_sum.h"
 
@@ -214,7 +216,11 @@ static cadre_status open_data(struct cadre_spec *spec, struct cadre_error *err)
         return rc;
     cadre_dataset_info(spec->data, &spec->data_info);
     spec->run.dataset = spec->data;
-    return CADRE_OK;
+    if (strcmp(d->format, "wfdb") == 0)
+        return CADRE_OK;
+    rc = cadre_tokenizer_files_open(d->tokenizer, &spec->tokenizer, err);
+    spec->run.tokenizer = spec->tokenizer;
+    return rc;
 }
 
 /* What the data says about the model. */
@@ -435,6 +441,7 @@ cadre_status cadre_spec_create(struct cadre_options *options_take,
                  fail);
     CADRE_TRY_OR(
         cadre_adapter_setup(&spec->config, spec->options, &spec->run.model, err), fail);
+    CADRE_TRY_OR(cadre_tokenizer_setup(spec->options, &spec->config, err), fail);
     if (request->need_data)
         CADRE_TRY_OR(open_data(spec, err), fail);
     CADRE_TRY_OR(complete_model(spec, err), fail);
@@ -456,6 +463,7 @@ void cadre_spec_destroy(struct cadre_spec *spec)
     if (!spec)
         return;
     cadre_dataset_close(spec->data);
+    cadre_tokenizer_files_close(spec->tokenizer);
     cadre_options_destroy(spec->options);
     free(spec->unit_seconds);
     free(spec->cut_seconds);

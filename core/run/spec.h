@@ -8,6 +8,8 @@
 #include "core/config/config.h"
 #include "core/engine/rank.h"
 
+struct cadre_tokenizer_files;
+
 /* What struct cadre_instance borrows. */
 struct cadre_instance_text {
     char name[32 + CADRE_AXIS_CHARS]; /* "ddp@site" */
@@ -23,6 +25,7 @@ struct cadre_spec {
     struct cadre_config config; /* what they say; borrows their texts */
     struct cadre_dataset *data; /* NULL when not asked for */
     struct cadre_dataset_info data_info;
+    struct cadre_tokenizer_files *tokenizer; /* of data.tokenizer, for checkpoints */
     struct cadre_local_config local; /* ranks, threads or processes, link, time limit */
     char name[64];
     /* canonical text of the stack: names and sizes, an axis where it is another than

@@ -77,7 +77,7 @@ wrong "--set needs a value" train first.ini --set
 wrong "expected section.key=value, found 'train.steps'" train first.ini --out run --set train.steps
 wrong "no section \[run:fast\]" train first.ini --run fast
 wrong "unknown flag '--prompt'" eval first.ini --prompt x
-wrong "not yet" plan first.ini
+wrong "expected CONF with --ranks N" plan first.ini
 wrong "cadre train RUN_FOLDER" resume first.ini
 wrong "no command 'trian'" help trian
 wrong "unknown flag '--sett', did you mean '--set'" train first.ini --sett=train.steps=2
@@ -286,13 +286,19 @@ for command in "train --out run --set model.init=$hf" "eval --from $hf" \
         $command plain.ini
 done
 echo '{}' >tokenizer.json
-train "tokenizer.json. is a file of Hugging Face's tokenizers, which is not read here" \
+train "tokenizer.json.: there is no .model.: this is no tokenizer.json of Hugging Face's tokenizers" \
     data.tokenizer=tokenizer.json
 touch sp.model
-train "sp.model. is a file of SentencePiece" data.tokenizer=sp.model
+train "sp.model.: expected the protobuf of a SentencePiece model" data.tokenizer=sp.model
+head -c 5000 "$CADRE_SRC/tests/samples/tokenizers/sp-bpe/tokenizer.model" >sp.model
+train "sp.model.: expected the protobuf of a SentencePiece model: .* truncated" data.tokenizer=sp.model
+head -c 5000 "$CADRE_SRC/tests/samples/tokenizers/qwen2/tokenizer.json" >tokenizer.json
+train "model.vocab: .*tokenizer.json.: line 1: .*truncated" data.tokenizer=tokenizer.json
+sed 's/"type":"BPE"/"type":"WordPiece"/' "$CADRE_SRC/tests/samples/tokenizers/qwen2/tokenizer.json" >tokenizer.json
+train "model.type = .WordPiece. is not supported: expected BPE" data.tokenizer=tokenizer.json
 mkdir nul
 printf '{"\\u0000": 0, "a": 1}' >nul/vocab.json
-train "nul/vocab.json.: line 1: a token with a NUL character" data.tokenizer=nul
+train "nul/vocab.json.: id 0: .* does not spell bytes as GPT-2 does: .* another kind" data.tokenizer=nul
 touch file
 wrong "--out: cannot make folder 'file'" train first.ini --out file/run
 wrong "--out: cannot make folder 'file'" train first.ini --out file

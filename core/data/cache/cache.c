@@ -30,8 +30,9 @@ static bool is_header_good(const struct cadre_cache_header *head, uint64_t file_
                            uint64_t key)
 {
     return memcmp(head->magic, cadre_cache_magic, sizeof head->magic) == 0 &&
-           head->version == CADRE_CACHE_VERSION && head->key == key &&
-           head->header_hash == cadre_cache_header_hash(head) &&
+           (head->version == CADRE_CACHE_VERSION ||
+            head->version == CADRE_CACHE_VERSION_WIDE) &&
+           head->key == key && head->header_hash == cadre_cache_header_hash(head) &&
            head->file_bytes == file_bytes && head->index_offset % 8 == 0 &&
            is_within(head->index_offset, head->record_count,
                      sizeof(struct cadre_cache_entry), file_bytes) &&
@@ -57,10 +58,12 @@ static bool fill_records(const struct cadre_cache_header *head, const uint8_t *b
     const struct cadre_cache_entry *entries =
         (const void *)(bytes + head->index_offset);
     const char *names = (const char *)(entries + head->record_count);
+    const bool is_wide = head->version == CADRE_CACHE_VERSION_WIDE;
+    const uint64_t width = is_wide ? sizeof(uint32_t) : sizeof(uint16_t);
     for (uint64_t r = 0; r < head->record_count; r++) {
         const struct cadre_cache_entry *entry = &entries[r];
-        if (entry->tokens_offset % 2 != 0 ||
-            !is_within(entry->tokens_offset, entry->token_count, sizeof(uint16_t),
+        if (entry->tokens_offset % width != 0 ||
+            !is_within(entry->tokens_offset, entry->token_count, width,
                        head->index_offset) ||
             !is_within(entry->labels_offset, entry->label_count, 1,
                        head->index_offset) ||
@@ -70,7 +73,8 @@ static bool fill_records(const struct cadre_cache_header *head, const uint8_t *b
             return false;
         records[r] = (struct cadre_cache_record){
             .name = names + entry->name_offset,
-            .tokens = (const void *)(bytes + entry->tokens_offset),
+            .tokens = is_wide ? NULL : (const void *)(bytes + entry->tokens_offset),
+            .wide = is_wide ? (const void *)(bytes + entry->tokens_offset) : NULL,
             .token_count = entry->token_count,
             .labels = bytes + entry->labels_offset,
             .label_count = entry->label_count,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The cache of a tokenised set: one file of records, each a run of uint16 tokens and of
- * uint8 labels, written once as a stream and mapped afterwards.
+/* The cache of a tokenised set: one file of records, each a run of tokens (uint16; in a
+ * file of version 2 uint32, for vocabularies of more than 65536 ids) and of uint8
+ * labels, written once as a stream and mapped afterwards.
  *
  *   0     struct header (its own hash, the hashes of what follows, the key)
  *   4096  per record: tokens, labels, padding to 8 bytes
@@ -21,7 +22,8 @@
 
 struct cadre_cache_record {
     const char *name;
-    const uint16_t *tokens; /* (token_count) */
+    const uint16_t *tokens; /* (token_count); NULL where they are wide */
+    const uint32_t *wide; /* (token_count) */
     uint64_t token_count;
     const uint8_t *labels; /* (label_count) */
     uint64_t label_count;
@@ -59,6 +61,9 @@ cadre_status cadre_cache_write_record(struct cadre_cache_writer *writer,
                                       const char *name);
 cadre_status cadre_cache_write_tokens(struct cadre_cache_writer *writer,
                                       const uint16_t *tokens, size_t count);
+/* The same of 4 bytes each. All tokens of a cache are of one kind: CADRE_E_INVALID. */
+cadre_status cadre_cache_write_wide(struct cadre_cache_writer *writer,
+                                    const uint32_t *tokens, size_t count);
 cadre_status cadre_cache_write_labels(struct cadre_cache_writer *writer,
                                       const uint8_t *labels, size_t count);
 

@@ -35,7 +35,10 @@ struct cadre_cache_entry {
 };
 
 extern const char cadre_cache_magic[8];
-enum { CADRE_CACHE_VERSION = 1 };
+enum {
+    CADRE_CACHE_VERSION = 1,
+    CADRE_CACHE_VERSION_WIDE = 2, /* tokens of 4 bytes */
+};
 
 uint64_t cadre_cache_header_hash(const struct cadre_cache_header *header);
 

@@ -18,6 +18,7 @@ struct cadre_cache_writer {
     uint64_t offset; /* of the next byte in the file */
     size_t used; /* of the buffer */
     int errnum; /* the first failure; nothing is written after it */
+    size_t width; /* bytes of a token; 0: none was written yet */
     struct cadre_hash hash;
     struct cadre_cache_entry *entries;
     uint64_t count;
@@ -128,14 +129,29 @@ cadre_status cadre_cache_write_record(struct cadre_cache_writer *writer,
     return writer->names.failed ? CADRE_E_RESOURCE : rc;
 }
 
-cadre_status cadre_cache_write_tokens(struct cadre_cache_writer *writer,
-                                      const uint16_t *tokens, size_t count)
+static cadre_status write_tokens(struct cadre_cache_writer *writer, const void *tokens,
+                                 size_t count, size_t width)
 {
     struct cadre_cache_entry *entry = &writer->entries[writer->count - 1];
-    cadre_status rc = put(writer, tokens, count * sizeof *tokens);
+    if (writer->width != 0 && writer->width != width)
+        return CADRE_E_INVALID;
+    writer->width = width;
+    cadre_status rc = put(writer, tokens, count * width);
     entry->token_count += count;
     entry->labels_offset = writer->offset;
     return rc;
+}
+
+cadre_status cadre_cache_write_tokens(struct cadre_cache_writer *writer,
+                                      const uint16_t *tokens, size_t count)
+{
+    return write_tokens(writer, tokens, count, sizeof *tokens);
+}
+
+cadre_status cadre_cache_write_wide(struct cadre_cache_writer *writer,
+                                    const uint32_t *tokens, size_t count)
+{
+    return write_tokens(writer, tokens, count, sizeof *tokens);
 }
 
 cadre_status cadre_cache_write_labels(struct cadre_cache_writer *writer,
@@ -148,7 +164,10 @@ cadre_status cadre_cache_write_labels(struct cadre_cache_writer *writer,
 cadre_status cadre_cache_writer_finish(struct cadre_cache_writer *writer, uint64_t key,
                                        struct cadre_error *err)
 {
-    struct cadre_cache_header header = {.version = CADRE_CACHE_VERSION, .key = key};
+    struct cadre_cache_header header = {.version = writer->width == sizeof(uint32_t)
+                                                       ? CADRE_CACHE_VERSION_WIDE
+                                                       : CADRE_CACHE_VERSION,
+                                        .key = key};
     memcpy(header.magic, cadre_cache_magic, sizeof header.magic);
     pad(writer);
     flush(writer);

@@ -24,11 +24,15 @@ struct build {
     uint64_t split;
 };
 
-static cadre_status write_ids(struct cadre_cache_writer *writer, const int32_t *ids,
+/* Tokens have 2 bytes each where all ids of the vocabulary fit, else 4. */
+static cadre_status write_ids(const struct build *build,
+                              struct cadre_cache_writer *writer, const int32_t *ids,
                               size_t count)
 {
     uint16_t tokens[4096];
     cadre_status rc = CADRE_OK;
+    if (cadre_tokenizer_vocab(build->tok) > 65536)
+        return cadre_cache_write_wide(writer, (const uint32_t *)ids, count);
     for (size_t at = 0; at < count && rc == CADRE_OK;) {
         size_t n = count - at < 4096 ? count - at : 4096;
         for (size_t i = 0; i < n; i++)
@@ -68,7 +72,7 @@ static cadre_status encode_part(const struct build *build, uint64_t begin, uint6
             cadre_error_prefix(err, "\"%s\": from byte %llu on", build->path,
                                (unsigned long long)at);
         else
-            rc = write_ids(writer, ids, count);
+            rc = write_ids(build, writer, ids, count);
         free(ids);
         at = stop;
     }
@@ -95,10 +99,6 @@ cadre_status cadre_text_open(const struct cadre_mapping *text, const char *path,
     struct cadre_hash hash;
     uint64_t facts[] = {cadre_tokenizer_fingerprint(tok), text->size,
                         (uint64_t)text->mtime_ns, build.split};
-    if (cadre_tokenizer_vocab(tok) > 65536)
-        return cadre_fail(err, CADRE_E_INVALID,
-                          "data.tokenizer: expected at most 65536 ids, found %lld",
-                          (long long)cadre_tokenizer_vocab(tok));
     cadre_hash_init(&hash, 1);
     cadre_hash_update_string(&hash, path);
     cadre_hash_update(&hash, facts, sizeof facts);

@@ -16,7 +16,7 @@ uint64_t cadre_text_split(const uint8_t *text, uint64_t size, double valid_fract
 
 /* Encode both parts of a mapped text, or map their cache: record 0 is for training,
  * record 1 for validation. Each is encoded separately, in chunks of about a megabyte.
- * The vocabulary must be at most 65536. [any thread] Errors: CADRE_E_INVALID,
+ * [any thread] Errors: CADRE_E_INVALID,
  * CADRE_E_IO, CADRE_E_RESOURCE. */
 cadre_status cadre_text_open(const struct cadre_mapping *text, const char *path,
                              const struct cadre_tokenizer *tok, double valid_fraction,

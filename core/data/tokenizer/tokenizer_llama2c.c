@@ -82,10 +82,12 @@ cadre_status cadre_tokenizer_load_llama2c(struct cadre_tokenizer *tok, const cha
     size_t size = 0;
     int32_t count = 0;
     tok->kind = CADRE_TOKENIZER_LLAMA2C;
-    tok->bos = 1;
+    tok->bos = tok->frame.before[0] = 1;
+    tok->frame.n_before = 1;
     cadre_status rc = cadre_mapping_read(path, FILE_BYTES_MAX, &bytes, &size, err);
     if (rc == CADRE_OK)
         rc = count_pieces(bytes, size, path, &count, err);
+    tok->eos = count > 2 ? 2 : -1;
     if (rc == CADRE_OK) {
         rc = fill(tok, bytes, count);
         if (rc != CADRE_OK)

@@ -47,7 +47,7 @@ static uint32_t find_slot(const struct cadre_vocab *vocab, const char *bytes,
     return slot;
 }
 
-cadre_status cadre_vocab_set(struct cadre_vocab *vocab, int32_t id, const char *bytes,
+cadre_status cadre_vocab_put(struct cadre_vocab *vocab, int32_t id, const char *bytes,
                              size_t size)
 {
     if (id < 0 || id >= vocab->count || vocab->entries[id].is_set)
@@ -62,11 +62,19 @@ cadre_status cadre_vocab_set(struct cadre_vocab *vocab, int32_t id, const char *
         vocab->pool = grown;
         vocab->pool_capacity = capacity;
     }
-    uint32_t slot = find_slot(vocab, bytes, size);
-    memcpy(vocab->pool + vocab->pool_size, bytes, size);
+    if (size > 0)
+        memcpy(vocab->pool + vocab->pool_size, bytes, size);
     vocab->entries[id] =
         (struct cadre_vocab_entry){(uint32_t)vocab->pool_size, (uint32_t)size, 1};
     vocab->pool_size += size;
+    return CADRE_OK;
+}
+
+cadre_status cadre_vocab_set(struct cadre_vocab *vocab, int32_t id, const char *bytes,
+                             size_t size)
+{
+    CADRE_TRY(cadre_vocab_put(vocab, id, bytes, size));
+    const uint32_t slot = find_slot(vocab, bytes, size);
     if (vocab->slots[slot] < 0)
         vocab->slots[slot] = id;
     return CADRE_OK;

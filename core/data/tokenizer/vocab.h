@@ -39,6 +39,10 @@ void cadre_vocab_fini(struct cadre_vocab *vocab);
 cadre_status cadre_vocab_set(struct cadre_vocab *vocab, int32_t id, const char *bytes,
                              size_t size);
 
+/* The same, but these bytes are not found. */
+cadre_status cadre_vocab_put(struct cadre_vocab *vocab, int32_t id, const char *bytes,
+                             size_t size);
+
 /* The id with these bytes, or -1. */
 int32_t cadre_vocab_find(const struct cadre_vocab *vocab, const char *bytes,
                          size_t size);

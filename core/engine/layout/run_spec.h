@@ -12,6 +12,8 @@
 #include "core/plugin/plugin.h"
 #include "core/plugin/stack.h"
 
+struct cadre_tokenizer_files;
+
 /* A plugin in the stack. Texts are borrowed, for as long as the run. */
 struct cadre_instance {
     const char *name; /* "ddp"; "ddp@site" where the stack names another axis */
@@ -34,6 +36,8 @@ struct cadre_run_spec {
     struct cadre_optimizer_config optim;
     struct cadre_device_config device;
     const struct cadre_dataset *dataset; /* NULL: plan only */
+    const struct cadre_tokenizer_files
+        *tokenizer; /* saved with the model; NULL: none */
     int64_t global_batch, micro_batch, time, prefetch;
     uint64_t seed;
     bool exact, recompute;

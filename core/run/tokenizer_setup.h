@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The tokenizer of a run: by default that of the folder it starts from. */
+#ifndef CADRE_RUN_TOKENIZER_SETUP_H
+#define CADRE_RUN_TOKENIZER_SETUP_H
+
+#include "core/config/config.h"
+#include "core/config/options.h"
+
+/* Where data.tokenizer is not given and the folder model.init has a tokenizer, set
+ * data.tokenizer to that folder; *config is filled again. ECG records have none.
+ * Errors: those of the options. */
+cadre_status cadre_tokenizer_setup(struct cadre_options *options,
+                                   struct cadre_config *config,
+                                   struct cadre_error *err);
+
+#endif
