@@ -17,11 +17,14 @@
 const struct cadre_cli_command *const *cadre_cli_commands(void)
 {
     static const struct cadre_cli_command *const commands[] = {
-        &cadre_command_train,  &cadre_command_compare,  &cadre_command_report,
-        &cadre_command_eval,   &cadre_command_generate, &cadre_command_merge,
-        &cadre_command_check,  &cadre_command_inspect,  &cadre_command_top,
-        &cadre_command_new,    &cadre_command_plugins,  &cadre_command_options,
-        &cadre_command_doctor, &cadre_command_help,     NULL,
+        &cadre_command_train,    &cadre_command_compare,
+        &cadre_command_report,   &cadre_command_eval,
+        &cadre_command_generate, &cadre_command_merge,
+        &cadre_command_plan,     &cadre_command_check,
+        &cadre_command_inspect,  &cadre_command_top,
+        &cadre_command_new,      &cadre_command_plugins,
+        &cadre_command_options,  &cadre_command_doctor,
+        &cadre_command_help,     NULL,
     };
     return commands;
 }
@@ -46,9 +49,6 @@ static cadre_status flush(cadre_status rc, struct cadre_error *err)
 static const char *hint_of(const char *name)
 {
     static const char *const words[][2] = {
-        {"plan",
-         "'plan' is not yet built; `cadre train CONF --dry-run` prints placement "
-         "and memory"},
         {"run", "no command 'run'; `cadre train CONF` trains, `cadre compare CONF` "
                 "compares strategies"},
         {"evaluate", "no command 'evaluate', it is `cadre eval CONF`"},

@@ -36,6 +36,11 @@ struct cadre_cli_args {
     bool dry_run, json, greedy, no_cache, once;
     bool list, collect; /* of a comparison */
     struct cadre_check_request check; /* its flags; the plugin is `conf` */
+    struct {
+        const char *hardware, *ranks, *replay, *emit, *top;
+        const char *what_if;
+        bool measure, simulate, explain, fit, cost;
+    } plan; /* of `cadre plan` */
     struct cadre_cli_texts set; /* --set */
     struct cadre_cli_texts stop; /* --stop */
     struct cadre_cli_texts fail_if; /* --fail-if */

@@ -120,6 +120,6 @@ extern const struct cadre_cli_command cadre_command_train, cadre_command_compare
     cadre_command_report, cadre_command_eval, cadre_command_generate,
     cadre_command_check, cadre_command_inspect, cadre_command_new,
     cadre_command_plugins, cadre_command_options, cadre_command_doctor,
-    cadre_command_help, cadre_command_top, cadre_command_merge;
+    cadre_command_help, cadre_command_top, cadre_command_merge, cadre_command_plan;
 
 #endif

@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `cadre plan`: forecasts from a hardware file, of candidates for a configuration or of
+ * published steps. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/path.h"
+#include "core/cli/cli.h"
+#include "core/plan/backtest.h"
+#include "core/plan/search.h"
+#include "core/plugin/plugin.h"
+#include "core/run/model_setup.h"
+
+#define MAP "texts.tsv"
+
+/* ---- what is not built ---- */
+
+static cadre_status refuse_unbuilt(const struct cadre_cli_args *args,
+                                   struct cadre_error *err)
+{
+    const struct {
+        bool asked;
+        const char *name;
+    } unbuilt[] = {
+        {args->plan.measure, "--measure"}, {args->plan.simulate, "--simulate"},
+        {args->plan.what_if, "--what-if"}, {args->plan.explain, "--explain"},
+        {args->plan.fit, "--fit"},         {args->plan.cost, "--cost"},
+    };
+    for (size_t i = 0; i < sizeof unbuilt / sizeof unbuilt[0]; i++)
+        if (unbuilt[i].asked)
+            return cadre_fail(err, CADRE_E_UNSUPPORTED,
+                              "%s is not yet built: `cadre plan` has the analytic "
+                              "engine, with --replay, or CONF with --ranks and "
+                              "--hardware",
+                              unbuilt[i].name);
+    return CADRE_OK;
+}
+
+/* ---- replay ---- */
+
+/* Of the build, the installed tree that the program is in, or that of the prefix. */
+static char *find_map(struct cadre_error *err)
+{
+    char program[1024], relative[1024];
+    cadre_path_program_dir(program, sizeof program);
+    cadre_path_relative(CADRE_BINDIR, CADRE_CONFDIR, relative, sizeof relative);
+    char *places[] = {
+        cadre_format("%s/hardware/" MAP, program),
+        cadre_format("%s/../hardware/" MAP, program),
+        cadre_format("%s/%s/hardware/" MAP, program, relative),
+        cadre_strdup(CADRE_CONFDIR "/hardware/" MAP),
+    };
+    char *found = NULL;
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        if (!found && places[i] && cadre_path_exists(places[i]))
+            found = places[i];
+        else
+            free(places[i]);
+    }
+    if (!found)
+        cadre_fail(err, CADRE_E_INVALID,
+                   "no table of hardware texts beside the program or in "
+                   "%s/hardware; name one: --hardware FILE.tsv",
+                   CADRE_CONFDIR);
+    return found;
+}
+
+static cadre_status replay(const struct cadre_cli_args *args, struct cadre_error *err)
+{
+    struct cadre_backtest table;
+    if (args->conf || args->plan.ranks || args->plan.emit || args->set.n)
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "--replay takes a table alone: no CONF, --ranks, --emit or "
+                          "--set");
+    char *map = args->plan.hardware ? cadre_strdup(args->plan.hardware) : find_map(err);
+    if (!map)
+        return err && err->code ? err->code : cadre_no_memory(err, "a path");
+    cadre_status rc = cadre_backtest(&table, args->plan.replay, map, err);
+    free(map);
+    CADRE_TRY(rc);
+    if (args->json)
+        rc = cadre_backtest_print_json(&table, stdout);
+    else
+        cadre_backtest_print(&table, stdout);
+    cadre_backtest_fini(&table);
+    return rc;
+}
+
+/* ---- candidates ---- */
+
+static cadre_status take_whole(const char *name, const char *text, int64_t most,
+                               int64_t *out, struct cadre_error *err)
+{
+    char *end;
+    const long long value = strtoll(text, &end, 10);
+    if (end == text || *end || value < 1 || value > most)
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "%s is '%s', expected a whole number from 1 to %lld", name,
+                          text, (long long)most);
+    *out = value;
+    return CADRE_OK;
+}
+
+/* The file may have sections of any plugin. */
+static cadre_status allow_plugins(struct cadre_options *options,
+                                  struct cadre_error *err)
+{
+    char **names =
+        cadre_plugin_list(cadre_options_raw(options, "strategy.plugin_path"));
+    cadre_status rc = CADRE_OK;
+    for (char **name = names; name && *name; name++) {
+        char any[64];
+        snprintf(any, sizeof any, "%.60s@", *name);
+        if (rc == CADRE_OK)
+            rc = cadre_options_allow_section(options, *name, err);
+        if (rc == CADRE_OK)
+            rc = cadre_options_allow_section(options, any, err);
+        free(*name);
+    }
+    free(names);
+    return rc;
+}
+
+static cadre_status check_kind(const struct cadre_config *config,
+                               const struct cadre_model_config *model,
+                               struct cadre_error *err)
+{
+    if (config->train.precision == CADRE_CONFIG_FP64)
+        return cadre_fail(err, CADRE_E_UNSUPPORTED,
+                          "train.precision = fp64 cannot be planned, expected fp32, "
+                          "bf16 or fp16");
+    if (model->experts > 0)
+        return cadre_fail(err, CADRE_E_UNSUPPORTED,
+                          "model.experts = %lld cannot be planned yet, expected 0",
+                          (long long)model->experts);
+    if (config->model.head == CADRE_CONFIG_CLASSIFY)
+        return cadre_fail(err, CADRE_E_UNSUPPORTED,
+                          "model.head = classify cannot be planned yet, expected lm");
+    return CADRE_OK;
+}
+
+static cadre_status ask(const struct cadre_options *options,
+                        struct cadre_plan_question *q, struct cadre_error *err)
+{
+    static const enum cadre_plan_dtype dtypes[] = {
+        [CADRE_CONFIG_FP32] = CADRE_PLAN_FP32,
+        [CADRE_CONFIG_BF16] = CADRE_PLAN_BF16,
+        [CADRE_CONFIG_FP16] = CADRE_PLAN_FP16,
+    };
+    struct cadre_config config;
+    struct cadre_model_config model = {0};
+    cadre_config_fill(&config, options);
+    CADRE_TRY(cadre_model_setup(&config, options, &model, err));
+    CADRE_TRY(check_kind(&config, &model, err));
+    const bool bytes = strcmp(config.data.tokenizer, "byte") == 0;
+    if (model.vocab == 0 && strcmp(config.data.format, "text") == 0 && bytes)
+        model.vocab = 256;
+    if (model.vocab == 0)
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "model.vocab is 0, that of the data, which a plan does not "
+                          "read: give it, --set model.vocab=N");
+    const char *sequence = cadre_options_raw(options, "tensor.sequence_parallel");
+    q->transformer = (struct cadre_transformer){
+        .layers = model.layers,
+        .channels = model.channels,
+        .heads = model.heads,
+        .kv_heads = model.kv_heads,
+        .hidden = model.hidden,
+        .vocab = model.vocab,
+        .context = model.context,
+        .gated = model.arch == CADRE_ARCH_LLAMA,
+        .tied = model.tied,
+    };
+    q->from.global_batch = config.train.global_batch;
+    q->from.dtype = dtypes[config.train.precision];
+    q->from.sequence_parallel = sequence && strcmp(sequence, "yes") == 0;
+    return CADRE_OK;
+}
+
+/* An ini file that trains the best one. */
+static cadre_status emit(const struct cadre_cli_args *args,
+                         const struct cadre_plan_search *search,
+                         struct cadre_error *err)
+{
+    char stack[80];
+    struct cadre_text out = {0};
+    if (search->legal == 0)
+        return cadre_fail(err, CADRE_E_UNSUPPORTED,
+                          "--emit: no candidate can run, nothing was written");
+    const struct cadre_candidate *c = &search->found[0].candidate;
+    char *conf = cadre_path_absolute(args->conf);
+    cadre_candidate_stack(c, stack, sizeof stack);
+    cadre_text_printf(&out,
+                      "# The best of `cadre plan` for %s ranks on %s.\n[run]\n"
+                      "extends = %s\n\n[strategy]\nstack = %s\n",
+                      args->plan.ranks, args->plan.hardware, conf ? conf : "", stack);
+    if (c->zero)
+        cadre_text_printf(&out, "\n[zero]\nstage = %lld\n", (long long)c->zero);
+    if (c->chunks > 1)
+        cadre_text_printf(&out, "\n[pipeline]\nschedule = interleaved\nchunks = %lld\n",
+                          (long long)c->chunks);
+    cadre_text_printf(&out, "\n[train]\nmicro_batch = %lld\nrecompute = %s\n",
+                      (long long)c->micro_batch,
+                      c->recompute == CADRE_PLAN_RECOMPUTE_FULL ? "block" : "none");
+    cadre_status rc =
+        !conf || out.failed
+            ? cadre_no_memory(err, "the file of --emit")
+            : cadre_path_write_file(args->plan.emit, out.data, out.len, err);
+    cadre_text_fini(&out);
+    free(conf);
+    return rc;
+}
+
+static cadre_status check_words(const struct cadre_cli_args *args,
+                                struct cadre_error *err)
+{
+    if (!args->conf || !args->plan.ranks || !args->plan.hardware)
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "expected CONF with --ranks N and --hardware FILE, or "
+                          "--replay FILE.csv; usage: cadre plan %s",
+                          cadre_command_plan.synopsis);
+    if (args->words.n > 1)
+        return cadre_fail(err, CADRE_E_INVALID, "'%s' is one argument too many",
+                          args->words.item[1]);
+    if (args->plan.emit && args->set.n)
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "--emit writes a file that extends CONF: put what --set says "
+                          "into CONF");
+    return CADRE_OK;
+}
+
+static cadre_status find_candidates(const struct cadre_cli_args *args,
+                                    struct cadre_error *err)
+{
+    struct cadre_options *options = NULL;
+    struct cadre_plan_question q = {0};
+    struct cadre_hardware hw;
+    struct cadre_plan_search search = {0};
+    int64_t top = 10;
+    cadre_status rc;
+    CADRE_TRY(check_words(args, err));
+    CADRE_TRY(take_whole("--ranks", args->plan.ranks, 65536, &q.ranks, err));
+    if (args->plan.top)
+        CADRE_TRY(take_whole("--top", args->plan.top, 1000000, &top, err));
+    CADRE_TRY(cadre_hardware_load(&hw, args->plan.hardware, err));
+    CADRE_TRY(cadre_cli_load(args, &options, err));
+    CADRE_TRY_OR(allow_plugins(options, err), out);
+    CADRE_TRY_OR(cadre_options_resolve(options, err), out);
+    CADRE_TRY_OR(ask(options, &q, err), out);
+    CADRE_TRY_OR(cadre_plan_search(&search, &q, &hw, err), out);
+    if (args->json)
+        rc = cadre_plan_search_print_json(&search, &q, &hw, stdout);
+    else
+        cadre_plan_search_print(&search, &q, &hw, (size_t)top, stdout);
+    if (rc == CADRE_OK && args->plan.emit)
+        rc = emit(args, &search, err);
+out:
+    cadre_plan_search_fini(&search);
+    cadre_options_destroy(options);
+    return rc;
+}
+
+static cadre_status plan(const struct cadre_cli_args *args, struct cadre_error *err)
+{
+    CADRE_TRY(refuse_unbuilt(args, err));
+    return args->plan.replay ? replay(args, err) : find_candidates(args, err);
+}
+
+static const struct cadre_cli_option options[] = {
+    {.name = "--ranks",
+     .argument = "N",
+     .field = CADRE_CLI_FIELD(plan.ranks),
+     .help = "how many ranks, one on each device"},
+    {.name = "--hardware",
+     .argument = "FILE",
+     .kind = CADRE_CLI_FILE,
+     .field = CADRE_CLI_FIELD(plan.hardware),
+     .help = "the hardware file; with --replay the table that says which such file "
+             "stands for a text in the column hw"},
+    {.name = "--top",
+     .argument = "K",
+     .field = CADRE_CLI_FIELD(plan.top),
+     .help = "candidates to print; default 10"},
+    {.name = "--emit",
+     .argument = "FILE.ini",
+     .kind = CADRE_CLI_FILE,
+     .field = CADRE_CLI_FIELD(plan.emit),
+     .help = "write an ini file that trains the best candidate; it extends CONF"},
+    {.name = "--replay",
+     .argument = "FILE.csv",
+     .kind = CADRE_CLI_FILE,
+     .field = CADRE_CLI_FIELD(plan.replay),
+     .help = "set forecasts beside the published steps of a table, with their errors"},
+    CADRE_CLI_OPTION_SET,
+    CADRE_CLI_OPTION_JSON,
+    {.name = "--measure", .field = CADRE_CLI_FIELD(plan.measure)},
+    {.name = "--simulate", .field = CADRE_CLI_FIELD(plan.simulate)},
+    {.name = "--what-if", .argument = "KEY", .field = CADRE_CLI_FIELD(plan.what_if)},
+    {.name = "--explain", .field = CADRE_CLI_FIELD(plan.explain)},
+    {.name = "--fit", .field = CADRE_CLI_FIELD(plan.fit)},
+    {.name = "--cost", .field = CADRE_CLI_FIELD(plan.cost)},
+    {0},
+};
+
+const struct cadre_cli_command cadre_command_plan = {
+    .name = "plan",
+    .synopsis = "CONF --ranks N --hardware FILE [--top K] [--emit FILE.ini] "
+                "[--set SECTION.KEY=VALUE]... [--json] | --replay FILE.csv [--json]",
+    .summary = "forecast time and memory of a step for every stack on N ranks",
+    .details =
+        "Nothing is run: figures are forecasts of formulas (docs/planning.md) and "
+        "numbers of a hardware file, such as those in conf/hardware. Stacks of "
+        "tensor, pipeline and data or sharded data parallelism are ranked by the "
+        "seconds of a step; each refused one has its reason.\n\n"
+        "--replay shows how far such forecasts are from published steps, in the "
+        "columns of tests/samples/planner/published.csv.",
+    .argument = "CONF",
+    .kind = CADRE_CLI_CONF,
+    .least = 0,
+    .most = CADRE_CLI_MANY,
+    .options = options,
+    .run = plan,
+};

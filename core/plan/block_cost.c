@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/plan/block_cost.h"
+
+#include <math.h>
+
+static double memory_rate(const struct cadre_hardware *hw)
+{
+    return hw->device.memory_gb_s * hw->device.memory_efficiency * 1e9;
+}
+
+static double width(enum cadre_plan_dtype dtype)
+{
+    return dtype == CADRE_PLAN_FP32 ? 4 : dtype == CADRE_PLAN_FP8 ? 1 : 2;
+}
+
+double cadre_product_seconds(const struct cadre_hardware *hw,
+                             enum cadre_plan_dtype dtype, const double mkn[3],
+                             double extra)
+{
+    const double flops = 2 * mkn[0] * mkn[1] * mkn[2];
+    const double out = fmax(2, width(dtype));
+    const double bytes = width(dtype) * (mkn[0] * mkn[1] + mkn[1] * mkn[2]) +
+                         out * mkn[0] * mkn[2] + extra;
+    const double part = dtype == CADRE_PLAN_FP8 ? hw->device.product_efficiency_fp8
+                                                : hw->device.product_efficiency;
+    const double rate = hw->device.peak_tflops[dtype] * 1e12 * part;
+    return fmax((flops + hw->device.product_half_gflop * 1e9) / rate,
+                bytes / memory_rate(hw));
+}
+
+/* Forward, the gradient of the input, and that of the weight, which is added to a sum
+ * in fp32. In fp8 the rows and their gradient are read once more and written as they
+ * are and transposed: 4 bytes an element. */
+static void add_product(struct cadre_block_cost *cost, const struct cadre_hardware *hw,
+                        enum cadre_plan_dtype dtype, double m, double k, double n)
+{
+    const double forward = cadre_product_seconds(hw, dtype, (double[]){m, k, n}, 0);
+    cost->forward += forward;
+    cost->backward +=
+        forward + cadre_product_seconds(hw, dtype, (double[]){k, m, n}, 6 * k * n);
+    if (dtype == CADRE_PLAN_FP8) {
+        cost->forward += 4 * m * k / memory_rate(hw);
+        cost->backward += 4 * m * n / memory_rate(hw);
+    }
+}
+
+/* Unfused: two products over all keys; scores, mask, softmax and dropout pass memory:
+ * 13 B an element forward, 21 backward. Fused: causal halves alone, 2.5 times in
+ * backward, nothing in memory. */
+static void add_core(struct cadre_block_cost *cost, const struct cadre_transformer *t,
+                     const struct cadre_candidate *c, const struct cadre_hardware *hw)
+{
+    const enum cadre_plan_dtype dtype =
+        c->dtype == CADRE_PLAN_FP8 ? CADRE_PLAN_BF16 : c->dtype;
+    const double rows = (double)(c->micro_batch * t->context) / (double)c->context;
+    const double s = (double)t->context;
+    const double flops = 4 * rows * s * (double)t->channels / (double)c->tensor;
+    const double rate =
+        hw->device.peak_tflops[dtype] * 1e12 * hw->device.attention_efficiency;
+    const double scores = rows * s * (double)t->heads / (double)c->tensor;
+    double forward = flops / rate, backward = 2 * forward;
+    if (hw->device.attention_fused) {
+        forward /= 2;
+        backward = 2.5 * forward;
+    } else {
+        forward += 13 * scores / memory_rate(hw);
+        backward += 21 * scores / memory_rate(hw);
+    }
+    cost->core_forward += forward;
+    cost->forward += forward;
+    cost->backward += backward;
+}
+
+/* Bytes of a token: two norms (4 h forward, 8 h backward) and two additions with
+ * dropout (7 h, 5 h), repeated on tensor ranks unless sequence parallel; the MLP's
+ * function reads and writes its width. */
+static void add_rows(struct cadre_block_cost *cost, const struct cadre_transformer *t,
+                     const struct cadre_candidate *c, const struct cadre_hardware *hw)
+{
+    const double tokens = (double)(c->micro_batch * t->context) / (double)c->context;
+    const double ranks = (double)c->tensor;
+    const double repeated = (double)t->channels / (c->sequence_parallel ? ranks : 1);
+    const double mlp = (double)t->hidden / ranks;
+    cost->forward +=
+        tokens * (22 * repeated + (t->gated ? 6 : 4) * mlp) / memory_rate(hw);
+    cost->backward +=
+        tokens * (26 * repeated + (t->gated ? 10 : 6) * mlp) / memory_rate(hw);
+}
+
+struct cadre_block_cost cadre_block_cost(const struct cadre_transformer *t,
+                                         const struct cadre_candidate *c,
+                                         const struct cadre_hardware *hw)
+{
+    struct cadre_block_cost cost = {0};
+    const double m = (double)(c->micro_batch * t->context) / (double)c->context;
+    const double h = (double)t->channels, ranks = (double)c->tensor;
+    const double f = (double)t->hidden;
+    add_product(&cost, hw, c->dtype, m, h, (h + 2 * cadre_transformer_kv(t)) / ranks);
+    add_product(&cost, hw, c->dtype, m, h / ranks, h);
+    add_product(&cost, hw, c->dtype, m, h, (t->gated ? 2 : 1) * f / ranks);
+    add_product(&cost, hw, c->dtype, m, f / ranks, h);
+    add_core(&cost, t, c, hw);
+    add_rows(&cost, t, c, hw);
+    return cost;
+}
+
+/* Logits stay in 16 bits or more: an fp8 run has its head in bf16. They are written and
+ * read twice forward (maximum, sum) and once backward, in fp32. */
+struct cadre_block_cost cadre_head_cost(const struct cadre_transformer *t,
+                                        const struct cadre_candidate *c,
+                                        const struct cadre_hardware *hw)
+{
+    struct cadre_block_cost cost = {0};
+    const double m = (double)(c->micro_batch * t->context) / (double)c->context;
+    const double n = (double)t->vocab / (double)c->tensor;
+    const enum cadre_plan_dtype dtype =
+        c->dtype == CADRE_PLAN_FP8 ? CADRE_PLAN_BF16 : c->dtype;
+    add_product(&cost, hw, dtype, m, (double)t->channels, n);
+    cost.forward += 12 * m * n / memory_rate(hw);
+    cost.backward += 8 * m * n / memory_rate(hw);
+    return cost;
+}

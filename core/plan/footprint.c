@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/plan/footprint.h"
+
+#include <math.h>
+
+void cadre_accounting_bytes(enum cadre_accounting accounting,
+                            enum cadre_plan_dtype dtype, double out[3])
+{
+    const bool full = dtype == CADRE_PLAN_FP32;
+    out[0] = full ? 4 : 2;
+    out[1] = full || accounting != CADRE_ACCOUNTING_ZERO2019 ? 4 : 2;
+    out[2] = full ? 8 : 12;
+}
+
+struct cadre_footprint cadre_footprint_states(double parameters, int64_t zero,
+                                              int64_t ranks, const double each[3])
+{
+    const double n = (double)ranks;
+    struct cadre_footprint f = {
+        .weights = parameters * each[0] / (zero >= 3 ? n : 1),
+        .gradients = parameters * each[1] / (zero >= 2 ? n : 1),
+        .states = parameters * each[2] / (zero >= 1 ? n : 1),
+    };
+    f.total = f.weights + f.gradients + f.states;
+    return f;
+}
+
+/* Of one token and block, with h = channels, t = tensor ranks, a = heads:
+ *   repeated on tensor ranks unless sequence parallel: two norms' inputs 4h, the inputs
+ *     of QKV and of the MLP 4h, two dropout masks 2h: 10h;
+ *   divided: Q 2h, K and V, the input of the projection 2h, and of the MLP's parts;
+ *   scores, unfused and kept: 5 a s. */
+double cadre_footprint_block(const struct cadre_transformer *t,
+                             const struct cadre_candidate *c, bool fused)
+{
+    const double tokens = (double)(c->micro_batch * t->context) / (double)c->context;
+    const double h = (double)t->channels, ranks = (double)c->tensor;
+    const double repeated = 10 * h / (c->sequence_parallel ? ranks : 1);
+    const double mlp = (t->gated ? 6 : 4) * (double)t->hidden;
+    const double divided = (4 * h + 4 * cadre_transformer_kv(t) + mlp) / ranks;
+    const bool scores = !fused && c->recompute == CADRE_PLAN_RECOMPUTE_NONE;
+    const double core = scores ? 5 * (double)t->heads * (double)t->context / ranks : 0;
+    if (c->recompute == CADRE_PLAN_RECOMPUTE_FULL)
+        return tokens * 2 * h / (c->sequence_parallel ? ranks : 1);
+    return tokens * (repeated + divided + core);
+}
+
+double cadre_footprint_activations(const struct cadre_transformer *t,
+                                   const struct cadre_candidate *c, bool fused)
+{
+    const double p = (double)c->pipeline;
+    const double flying = fmin(p, (double)cadre_candidate_micro_batches(c));
+    const double more = c->chunks > 1 ? 1 + (p - 1) / (p * (double)c->chunks) : 1;
+    return cadre_footprint_block(t, c, fused) * flying * more *
+           (double)cadre_candidate_stage_layers(c, t);
+}
+
+/* The head's logits in fp32 and their 16-bit copy; one block's activations where blocks
+ * are computed again; the embedding is on the first stage, the head on the last. */
+struct cadre_footprint cadre_footprint(const struct cadre_transformer *t,
+                                       const struct cadre_candidate *c,
+                                       const struct cadre_hardware *hw)
+{
+    double each[3];
+    cadre_accounting_bytes(hw->accounting, c->dtype, each);
+    const bool fused = hw->device.attention_fused;
+    const double blocks =
+        (double)cadre_candidate_stage_layers(c, t) * cadre_transformer_block_weights(t);
+    const double ends =
+        cadre_transformer_head_weights(t) * (c->pipeline == 1 && !t->tied ? 2 : 1);
+    struct cadre_footprint f = cadre_footprint_states(
+        (blocks + ends) / (double)c->tensor, c->zero, c->data * c->context, each);
+    const bool kept_whole = hw->accounting == CADRE_ACCOUNTING_CADRE && c->zero >= 2 &&
+                            cadre_candidate_micro_batches(c) > 1;
+    if (kept_whole) /* zero.reduce = step keeps whole gradients until the last one */
+        f.gradients *= (double)(c->data * c->context);
+    f.activations = cadre_footprint_activations(t, c, fused);
+    if (c->recompute == CADRE_PLAN_RECOMPUTE_FULL) {
+        struct cadre_candidate kept = *c;
+        kept.recompute = CADRE_PLAN_RECOMPUTE_NONE;
+        f.activations += cadre_footprint_block(t, &kept, fused);
+    }
+    if (c->pipeline == 1)
+        f.activations += 6 * (double)(c->micro_batch * t->context) * (double)t->vocab /
+                         (double)(c->tensor * c->context);
+    if (c->zero >= 3) /* two gathered units: the one at work and the next */
+        f.weights +=
+            2 * cadre_transformer_block_weights(t) * each[0] / (double)c->tensor;
+    f.total = f.weights + f.gradients + f.states + f.activations;
+    return f;
+}
+
+bool cadre_footprint_fits(const struct cadre_footprint *f,
+                          const struct cadre_hardware *hw)
+{
+    return f->total <= (hw->device.memory_gib - hw->device.reserve_gib) * 1073741824.0;
+}

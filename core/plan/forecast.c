@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/plan/forecast.h"
+
+#include <math.h>
+
+#include "core/plan/block_cost.h"
+#include "core/plan/footprint.h"
+#include "core/plan/links.h"
+
+const char *cadre_plan_cause_name(enum cadre_plan_cause cause)
+{
+    static const char *const names[] = {
+        [CADRE_PLAN_COMPUTE] = "compute",   [CADRE_PLAN_AGAIN] = "recompute",
+        [CADRE_PLAN_TENSOR] = "tensor",     [CADRE_PLAN_CONTEXT] = "context",
+        [CADRE_PLAN_PIPELINE] = "pipeline", [CADRE_PLAN_DATA] = "data",
+        [CADRE_PLAN_BUBBLE] = "bubble",     [CADRE_PLAN_OPTIMIZER] = "optimizer",
+        [CADRE_PLAN_STRAGGLE] = "straggle",
+    };
+    return names[cause];
+}
+
+struct plan {
+    const struct cadre_transformer *t;
+    const struct cadre_candidate *c;
+    const struct cadre_hardware *hw;
+    double tokens; /* of a micro-batch, on a rank */
+    double micro; /* micro-batches of a data rank */
+    double layers; /* of the largest stage */
+    struct cadre_block_cost block, head;
+    double parameters; /* of a rank, before data parallelism */
+};
+
+static bool again(const struct plan *p)
+{
+    return p->c->recompute == CADRE_PLAN_RECOMPUTE_FULL;
+}
+
+/* Of one block and micro-batch: two sums forward, two backward, two more where all is
+ * computed again. Sequence parallel: each is a gather and a scatter of the same bytes,
+ * and backward gathers the inputs of two weights' gradients once more. */
+static double tensor_block(const struct plan *p)
+{
+    const struct cadre_plan_group group = {p->c->tensor, 1};
+    const double bytes = 2 * p->tokens * (double)p->t->channels;
+    const double sums = again(p) ? 6 : 4;
+    const double more =
+        p->c->sequence_parallel ? 2 * cadre_links_gather(p->hw, group, bytes) : 0;
+    return (sums * cadre_links_reduce(p->hw, group, bytes) + more) *
+           (1 - p->hw->software.overlap_tensor);
+}
+
+/* Keys and values travel around the context ranks while scores are computed; backward
+ * twice, with their gradients. What takes longer than the scores is exposed. */
+static double context_block(const struct plan *p)
+{
+    const struct cadre_plan_group group = {p->c->context, p->c->tensor};
+    const double bytes = 4 * p->tokens * cadre_transformer_kv(p->t) /
+                         (double)p->c->tensor * (double)p->c->context;
+    const double once = cadre_links_gather(p->hw, group, bytes);
+    const double hidden = p->block.core_forward;
+    return fmax(0, once - hidden) + fmax(0, 2 * once - 2 * hidden);
+}
+
+/* Each micro-batch enters and leaves each chunk forward and backward; tensor ranks send
+ * a part each and gather it inside their node. */
+static double pipeline_micro(const struct plan *p)
+{
+    if (p->c->pipeline == 1)
+        return 0;
+    const double bytes = 2 * p->tokens * (double)p->t->channels;
+    const int64_t stride = p->c->tensor * p->c->context * p->c->data;
+    const struct cadre_plan_group group = {p->c->tensor, 1};
+    const double send = cadre_links_send(p->hw, stride, bytes / (double)p->c->tensor);
+    const double gather =
+        p->c->sequence_parallel ? 0 : cadre_links_gather(p->hw, group, bytes);
+    return 2 * (double)p->c->chunks * (send + gather) *
+           (1 - p->hw->software.overlap_pipeline);
+}
+
+/* Seconds of a stage of `layers` blocks for one micro-batch: computing, computing
+ * again, tensor, context. */
+static void add_stage(const struct plan *p, double layers, bool head, double out[4])
+{
+    const struct cadre_block_cost *b = &p->block;
+    out[0] = layers * (b->forward + b->backward) +
+             (head ? p->head.forward + p->head.backward : 0);
+    out[1] =
+        layers * (again(p)                                            ? b->forward
+                  : p->c->recompute == CADRE_PLAN_RECOMPUTE_SELECTIVE ? b->core_forward
+                                                                      : 0);
+    out[2] = layers * tensor_block(p);
+    out[3] = layers * context_block(p);
+}
+
+static double sum4(const double v[4])
+{
+    return v[0] + v[1] + v[2] + v[3];
+}
+
+/* The gradients' sum over data and context ranks, and with ZeRO the parameters' return;
+ * all but the first and last micro-batch can hide the part that the software overlaps.
+ */
+static double data_seconds(const struct plan *p, double micro_seconds)
+{
+    const struct cadre_candidate *c = p->c;
+    const struct cadre_plan_group group = {c->data * c->context, c->tensor};
+    const double width = p->hw->software.gradient_bytes;
+    double seconds;
+    if (c->zero == 0)
+        seconds = cadre_links_reduce(p->hw, group, width * p->parameters);
+    else
+        seconds = cadre_links_gather(p->hw, group, (width + 2) * p->parameters);
+    const double hidden = fmin(seconds * p->hw->software.overlap_data, micro_seconds);
+    return seconds - hidden;
+}
+
+/* ZeRO-3: parameters are gathered for forward and for backward of each micro-batch, and
+ * gradients scattered, by Cadre (zero.reduce = step) once a step, by others as often;
+ * beside computing. */
+static double gathers_seconds(const struct plan *p, double compute)
+{
+    const struct cadre_plan_group group = {p->c->data * p->c->context, p->c->tensor};
+    const double width = p->hw->software.gradient_bytes;
+    const bool once = p->hw->accounting == CADRE_ACCOUNTING_CADRE;
+    const double bytes = (p->micro * 4 + (once ? 1 : p->micro) * width) * p->parameters;
+    double seconds = cadre_links_gather(p->hw, group, bytes);
+    if (p->hw->software.gather_gb_s > 0)
+        seconds = fmax(seconds, bytes / (p->hw->software.gather_gb_s * 1e9));
+    return fmax(0, seconds - p->hw->software.overlap_gather * compute);
+}
+
+/* Master values and two moments read and written, the gradient read, the parameter
+ * written. */
+static double optimizer_seconds(const struct plan *p)
+{
+    const double n = p->c->zero ? (double)(p->c->data * p->c->context) : 1;
+    const double rate =
+        p->hw->device.memory_gb_s * p->hw->device.memory_efficiency * 1e9;
+    return p->parameters / n * 30 / rate;
+}
+
+static double nodes_doublings(const struct plan *p)
+{
+    const double nodes =
+        (double)cadre_candidate_ranks(p->c) / (double)p->hw->node_devices;
+    return nodes > 1 ? log2(nodes) : 0;
+}
+
+static void prepare(struct plan *p)
+{
+    const struct cadre_transformer *t = p->t;
+    p->tokens = (double)(p->c->micro_batch * t->context) / (double)p->c->context;
+    p->micro = (double)cadre_candidate_micro_batches(p->c);
+    p->layers = (double)cadre_candidate_stage_layers(p->c, t);
+    p->block = cadre_block_cost(t, p->c, p->hw);
+    p->head = cadre_head_cost(t, p->c, p->hw);
+    p->parameters = (p->layers * cadre_transformer_block_weights(t) +
+                     cadre_transformer_head_weights(t) *
+                         (p->c->pipeline == 1 && !t->tied ? 2 : 1)) /
+                    (double)p->c->tensor;
+}
+
+/* The slowest stage sets the pace: the last one, which has the head besides and of
+ * uneven ones the fewer blocks, or one before it. */
+struct cadre_forecast cadre_forecast(const struct cadre_transformer *t,
+                                     const struct cadre_candidate *c,
+                                     const struct cadre_hardware *hw)
+{
+    struct plan p = {.t = t, .c = c, .hw = hw};
+    struct cadre_forecast f = {0};
+    double inner[4], last[4];
+    prepare(&p);
+    const double stages = (double)c->pipeline;
+    add_stage(&p, p.layers, false, inner);
+    add_stage(&p, floor((double)t->layers / stages), true, last);
+    const double *slow = sum4(last) > sum4(inner) || c->pipeline == 1 ? last : inner;
+    const double send = pipeline_micro(&p);
+    f.cause[CADRE_PLAN_COMPUTE] = p.micro * slow[0];
+    f.cause[CADRE_PLAN_AGAIN] = p.micro * slow[1];
+    f.cause[CADRE_PLAN_TENSOR] = p.micro * slow[2];
+    f.cause[CADRE_PLAN_CONTEXT] = p.micro * slow[3];
+    f.cause[CADRE_PLAN_PIPELINE] = p.micro * send;
+    f.cause[CADRE_PLAN_BUBBLE] =
+        (stages - 1) / (double)c->chunks * (sum4(inner) + send);
+    f.cause[CADRE_PLAN_DATA] = c->zero >= 3 ? gathers_seconds(&p, p.micro * sum4(slow))
+                                            : data_seconds(&p, sum4(slow));
+    f.cause[CADRE_PLAN_OPTIMIZER] = optimizer_seconds(&p);
+    for (int i = 0; i < CADRE_PLAN_STRAGGLE; i++)
+        f.step += f.cause[i];
+    f.cause[CADRE_PLAN_STRAGGLE] = f.step * hw->software.straggle * nodes_doublings(&p);
+    f.step += f.cause[CADRE_PLAN_STRAGGLE];
+    return f;
+}

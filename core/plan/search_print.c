@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stddef.h>
+#include <string.h>
+
+#include "core/base/json.h"
+#include "core/plan/search.h"
+
+static const double GIB = 1073741824.0;
+
+static void print_found(const struct cadre_plan_found *f, size_t place, FILE *out)
+{
+    char stack[80];
+    const double *cause = f->forecast.cause;
+    cadre_candidate_stack(&f->candidate, stack, sizeof stack);
+    fprintf(out, "%3zu  %-32s", place, stack);
+    if (f->candidate.zero)
+        fprintf(out, " stage %lld", (long long)f->candidate.zero);
+    else
+        fputs("        ", out);
+    fprintf(out, " %5lld %6lld %-9s %9.3f %6.1f |", (long long)f->candidate.micro_batch,
+            (long long)f->candidate.chunks,
+            cadre_plan_recompute_name(f->candidate.recompute), f->forecast.step,
+            f->footprint.total / GIB);
+    for (int i = 0; i < CADRE_PLAN_CAUSES; i++)
+        if (i != CADRE_PLAN_CONTEXT)
+            fprintf(out, " %8.3f", cause[i]);
+    fputc('\n', out);
+}
+
+/* The candidate of the stack of found[i] that needs least memory, or i itself where
+ * none was asked for; -1 where the stack came before. */
+static ptrdiff_t smallest(const struct cadre_plan_search *search, size_t i)
+{
+    const struct cadre_candidate *c = &search->found[i].candidate;
+    size_t best = i;
+    for (size_t k = 0; k < search->n; k++) {
+        const struct cadre_plan_found *o = &search->found[k];
+        if (o->candidate.tensor != c->tensor || o->candidate.pipeline != c->pipeline)
+            continue;
+        if (k < i)
+            return -1;
+        if (o->footprint.total > 0 &&
+            o->footprint.total < search->found[best].footprint.total)
+            best = k;
+    }
+    return (ptrdiff_t)best;
+}
+
+enum { REASONS = 64 };
+struct reasons {
+    struct {
+        const char *why;
+        size_t stacks, example;
+    } of[REASONS];
+    size_t n, left_out;
+};
+
+static void count_reason(struct reasons *reasons, const char *why, size_t example)
+{
+    size_t i = 0;
+    while (i < reasons->n && strcmp(reasons->of[i].why, why) != 0)
+        i++;
+    if (i == REASONS) {
+        reasons->left_out++;
+        return;
+    }
+    if (i == reasons->n) {
+        reasons->of[i].why = why;
+        reasons->of[i].example = example;
+        reasons->of[i].stacks = 0;
+        reasons->n++;
+    }
+    reasons->of[i].stacks++;
+}
+
+/* Stacks of which nothing can run, by their first reason; where that is memory, in the
+ * form that needs least. */
+static void print_refused(const struct cadre_plan_search *search, FILE *out)
+{
+    struct reasons reasons = {.n = 0};
+    for (size_t i = search->legal; i < search->n; i++) {
+        const ptrdiff_t best = smallest(search, i);
+        if (best >= 0)
+            count_reason(&reasons, search->found[best].refused, (size_t)best);
+    }
+    if (reasons.n)
+        fputs("\nstacks of which nothing can run:\n", out);
+    for (size_t i = 0; i < reasons.n; i++) {
+        char stack[80];
+        cadre_candidate_stack(&search->found[reasons.of[i].example].candidate, stack,
+                              sizeof stack);
+        fprintf(out, "%4zu  %-44s such as %s\n", reasons.of[i].stacks,
+                reasons.of[i].why, stack);
+    }
+    if (reasons.left_out)
+        fprintf(out, "%4zu  for other reasons; --json has them\n", reasons.left_out);
+}
+
+void cadre_plan_search_print(const struct cadre_plan_search *search,
+                             const struct cadre_plan_question *question,
+                             const struct cadre_hardware *hw, size_t top, FILE *out)
+{
+    const double parameters = cadre_transformer_parameters(&question->transformer);
+    fprintf(out,
+            "forecast, not measured: %.3g B parameters, global batch %lld of %lld "
+            "tokens, %s, on %lld x %s\n"
+            "%zu candidates run, %zu are refused\n\n",
+            parameters / 1e9, (long long)question->from.global_batch,
+            (long long)question->transformer.context,
+            cadre_plan_dtype_name(question->from.dtype), (long long)question->ranks,
+            hw->name, search->legal, search->n - search->legal);
+    fprintf(out, "     %-40s micro chunks recompute    s/step GiB >= |", "stack");
+    for (int i = 0; i < CADRE_PLAN_CAUSES; i++)
+        if (i != CADRE_PLAN_CONTEXT)
+            fprintf(out, " %8.8s", cadre_plan_cause_name((enum cadre_plan_cause)i));
+    fputc('\n', out);
+    for (size_t i = 0; i < search->legal && i < top; i++)
+        print_found(&search->found[i], i + 1, out);
+    print_refused(search, out);
+}
+
+static void put_found(struct cadre_json *j, const struct cadre_plan_found *f)
+{
+    char stack[80];
+    const struct cadre_candidate *c = &f->candidate;
+    cadre_candidate_stack(c, stack, sizeof stack);
+    cadre_json_begin_object(j);
+    cadre_json_put_string(j, "stack", stack);
+    cadre_json_put_i64(j, "tensor", c->tensor);
+    cadre_json_put_i64(j, "pipeline", c->pipeline);
+    cadre_json_put_i64(j, "data", c->data);
+    cadre_json_put_i64(j, "zero", c->zero);
+    cadre_json_put_i64(j, "chunks", c->chunks);
+    cadre_json_put_i64(j, "micro_batch", c->micro_batch);
+    cadre_json_put_string(j, "recompute", cadre_plan_recompute_name(c->recompute));
+    cadre_json_put_string(j, "refused", *f->refused ? f->refused : NULL);
+    if (f->forecast.step > 0) {
+        cadre_json_put_f64(j, "step_s", f->forecast.step);
+        cadre_json_key(j, "seconds");
+        cadre_json_begin_object(j);
+        for (int i = 0; i < CADRE_PLAN_CAUSES; i++)
+            cadre_json_put_f64(j, cadre_plan_cause_name((enum cadre_plan_cause)i),
+                               f->forecast.cause[i]);
+        cadre_json_end_object(j);
+        cadre_json_key(j, "bytes_at_least");
+        cadre_json_begin_object(j);
+        cadre_json_put_f64(j, "weights", f->footprint.weights);
+        cadre_json_put_f64(j, "gradients", f->footprint.gradients);
+        cadre_json_put_f64(j, "states", f->footprint.states);
+        cadre_json_put_f64(j, "activations", f->footprint.activations);
+        cadre_json_put_f64(j, "total", f->footprint.total);
+        cadre_json_end_object(j);
+    }
+    cadre_json_end_object(j);
+}
+
+cadre_status cadre_plan_search_print_json(const struct cadre_plan_search *search,
+                                          const struct cadre_plan_question *question,
+                                          const struct cadre_hardware *hw, FILE *out)
+{
+    struct cadre_json j;
+    cadre_json_init(&j, out, true);
+    cadre_json_begin_object(&j);
+    cadre_json_put_head(&j, 1);
+    cadre_json_put_string(&j, "engine", "analytic");
+    cadre_json_put_bool(&j, "measured", false);
+    cadre_json_put_string(&j, "hardware", hw->name);
+    cadre_json_put_i64(&j, "ranks", question->ranks);
+    cadre_json_put_f64(&j, "parameters",
+                       cadre_transformer_parameters(&question->transformer));
+    cadre_json_put_i64(&j, "legal", (int64_t)search->legal);
+    cadre_json_key(&j, "candidates");
+    cadre_json_begin_array(&j);
+    for (size_t i = 0; i < search->n; i++)
+        put_found(&j, &search->found[i]);
+    cadre_json_end_array(&j);
+    cadre_json_end_object(&j);
+    return cadre_json_finish(&j);
+}

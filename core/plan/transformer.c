@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/plan/transformer.h"
+
+double cadre_transformer_kv(const struct cadre_transformer *t)
+{
+    return (double)t->channels / (double)t->heads * (double)t->kv_heads;
+}
+
+double cadre_transformer_block_weights(const struct cadre_transformer *t)
+{
+    const double h = (double)t->channels;
+    const double mlp = (t->gated ? 3 : 2) * h * (double)t->hidden;
+    return h * (h + 2 * cadre_transformer_kv(t)) + h * h + mlp;
+}
+
+double cadre_transformer_head_weights(const struct cadre_transformer *t)
+{
+    return (double)t->channels * (double)t->vocab;
+}
+
+double cadre_transformer_parameters(const struct cadre_transformer *t)
+{
+    return (double)t->layers * cadre_transformer_block_weights(t) +
+           (t->tied ? 1 : 2) * cadre_transformer_head_weights(t);
+}
+
+double cadre_transformer_eq3(const struct cadre_transformer *t, double batch)
+{
+    const double s = (double)t->context, l = (double)t->layers;
+    const double h = (double)t->channels, V = (double)t->vocab;
+    return 96 * batch * s * l * h * h * (1 + s / (6 * h) + V / (16 * l * h));
+}
+
+double cadre_transformer_flops(const struct cadre_transformer *t, double batch,
+                               bool causal)
+{
+    const double s = (double)t->context, l = (double)t->layers;
+    const double weights =
+        l * cadre_transformer_block_weights(t) + cadre_transformer_head_weights(t);
+    const double scores = 12 * l * (double)t->channels * s * (causal ? 0.5 : 1);
+    return batch * s * (6 * weights + scores);
+}
+
+cadre_status cadre_transformer_check(const struct cadre_transformer *t,
+                                     struct cadre_error *err)
+{
+    const struct {
+        const char *name;
+        int64_t value;
+    } sizes[] = {
+        {"layers", t->layers},     {"hidden size", t->channels}, {"heads", t->heads},
+        {"KV heads", t->kv_heads}, {"MLP width", t->hidden},     {"vocab", t->vocab},
+        {"context", t->context},
+    };
+    for (unsigned i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+        if (sizes[i].value < 1)
+            return cadre_fail(err, CADRE_E_INVALID,
+                              "model: %s is %lld, expected a positive number",
+                              sizes[i].name, (long long)sizes[i].value);
+    if (t->channels % t->heads != 0 || t->heads % t->kv_heads != 0)
+        return cadre_fail(
+            err, CADRE_E_INVALID,
+            "model: %lld heads must divide %lld channels, and %lld KV heads the heads",
+            (long long)t->heads, (long long)t->channels, (long long)t->kv_heads);
+    return CADRE_OK;
+}

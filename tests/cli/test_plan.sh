@@ -1,0 +1,141 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# `cadre plan`: candidates of a file on each hardware file of conf/, their seconds and bytes,
+# an emitted file that trains; published steps replayed, with the table found by itself; bad
+# input, and what is not built, in one line with status 2.
+set -euo pipefail
+cadre=$CADRE_BUILD/cadre
+conf=$CADRE_SRC/conf
+samples=$CADRE_SRC/tests/samples/planner
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+cd "$tmp"
+
+fail() {
+    echo "FAIL: $*"
+    exit 1
+}
+
+plan() {
+    "$cadre" plan "$@" >out 2>err || {
+        cat err
+        fail "cadre plan $* ends with status $?"
+    }
+}
+
+has() {
+    grep -qE -- "$1" out || {
+        cat out
+        fail "no line with '$1'"
+    }
+}
+
+# refused PATTERN ARGUMENT...: one line that has it, nothing on stdout, status 2.
+refused() {
+    local pattern=$1 status=0
+    shift
+    "$cadre" plan "$@" >out 2>err || status=$?
+    if [ "$status" -ne 2 ] || [ "$(wc -l <err)" -ne 1 ] || [ -s out ] ||
+        ! grep -qE -- "$pattern" err; then
+        cat out err
+        fail "cadre plan $*: status $status, expected 2 and one line with '$pattern'"
+    fi
+}
+
+# ---- candidates ----
+for hardware in "$conf"/hardware/*.ini; do
+    plan "$conf/plan-70b.ini" --ranks 64 --hardware "$hardware" --top 3
+    has '^forecast, not measured: 70\.6 B parameters, .* on 64 x '
+    has '^[0-9]+ candidates run, [0-9]+ are refused$'
+    has '^ +[0-9]+  tensor 64 does not divide KV heads 8 '
+done
+has '^  1  .*tensor:'
+plan "$conf/plan-70b.ini" --ranks 1024 --hardware "$conf/hardware/h100.ini" --json
+has '"engine": "analytic"'
+has '"measured": false'
+has '"refused": "needs at least [0-9.]+ GiB, 76.0 are there"'
+if command -v python3 >/dev/null; then
+    python3 - <<'END' || fail "the JSON of the candidates"
+import json
+plan = json.load(open("out"))
+legal = plan["candidates"][:plan["legal"]]
+assert legal and all(c["refused"] is None for c in legal)
+assert all(c["refused"] for c in plan["candidates"][plan["legal"]:])
+for c in legal:
+    assert abs(sum(c["seconds"].values()) / c["step_s"] - 1) < 1e-9, c
+    b = c["bytes_at_least"]
+    assert b["total"] <= 76 * 2**30
+    assert abs(b["weights"] + b["gradients"] + b["states"] + b["activations"] - b["total"]) < 1
+    assert c["tensor"] * c["pipeline"] * c["data"] == 1024
+END
+fi
+
+# ---- what it emits trains ----
+seq 1 20000 >data.txt
+cat >small.ini <<'END'
+[model]
+layers = 2
+channels = 32
+heads = 2
+context = 32
+[data]
+path = data.txt
+[train]
+steps = 2
+global_batch = 8
+eval_batches = 1
+[checkpoint]
+every = 0
+END
+plan small.ini --ranks 2 --hardware "$conf/hardware/h100.ini" --set train.precision=fp32
+plan small.ini --ranks 2 --hardware "$conf/hardware/h100.ini" --emit best.ini
+grep -q '^stack = ' best.ini || fail "no stack in what --emit wrote"
+"$cadre" train best.ini --out best >out 2>&1 || {
+    cat best.ini out
+    fail "what --emit wrote does not train"
+}
+[ -s best/summary.json ] || fail "training what --emit wrote left no summary"
+
+# ---- published steps ----
+plan --replay "$samples/published.csv"
+has '^K22T5 +22B +8 .* \*$'
+has '^DGXC405 +6 +0 '
+cp out first
+plan --replay "$samples/published.csv" --hardware "$conf/hardware/texts.tsv"
+cmp out first || fail "the table of the build is not that of the tree"
+plan --replay "$samples/more.csv" --json
+has '"skill": '
+has '"cadre_runs_it": false'
+{
+    head -n 1 "$samples/published.csv"
+    sed -n '/^K22T5.*175B/p' "$samples/published.csv"
+    sed -n '/^K22T5.*530B/{s/A100-80 Selene/A100-80 Elsewhere/;p;q}' "$samples/published.csv"
+} >rows.csv
+plan --replay rows.csv
+has "^line 4, K22T5 530B: hw 'A100-80 Elsewhere' is not in "
+has '^K22T5 +2 +1 '
+
+# ---- what is refused ----
+h100=(--hardware "$conf/hardware/h100.ini")
+refused "expected CONF with --ranks N and --hardware FILE" small.ini --ranks 2
+refused "expected CONF with --ranks N" --ranks 2 "${h100[@]}"
+refused "--ranks is '0', expected a whole number from 1" small.ini --ranks 0 "${h100[@]}"
+refused "--ranks is 'two'" small.ini --ranks two "${h100[@]}"
+refused "none.ini" small.ini --ranks 2 --hardware none.ini
+refused "unknown option train.stepz" small.ini --ranks 2 "${h100[@]}" --set train.stepz=1
+refused "fp64 cannot be planned" small.ini --ranks 2 "${h100[@]}" --set train.precision=fp64
+refused "model.experts = 4 cannot be planned" small.ini --ranks 2 "${h100[@]}" \
+    --set model.experts=4
+refused "more.csv|no column" --replay "$conf/plan-70b.ini"
+refused "takes a table alone" small.ini --replay rows.csv
+for unbuilt in --measure --simulate "--what-if link.bandwidth=+10%" "--explain 1 2" --fit \
+    "--cost 2"; do
+    # shellcheck disable=SC2086 # an option and what follows it
+    refused "^cadre: ${unbuilt%% *} is not yet built" small.ini --ranks 2 "${h100[@]}" $unbuilt
+done
+sed 's/bandwidth_gb_s = 50/bandwidth_gbps = 50/' "$conf/hardware/h100.ini" >wrong.ini
+refused "wrong.ini:[0-9]+: unknown key 'bandwidth_gbps' of \[link:cluster\]" \
+    small.ini --ranks 2 --hardware wrong.ini
+sed '/bandwidth_gb_s = 50/d' "$conf/hardware/h100.ini" >wrong.ini
+refused "wrong.ini: no bandwidth_gb_s in \[link:cluster\]" \
+    small.ini --ranks 2 --hardware wrong.ini

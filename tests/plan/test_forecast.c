@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/plan/forecast.h"
+
+#include <math.h>
+
+#include "tests/plan/plan_fixture.h"
+#include "tests/support/check_main.h"
+
+static struct cadre_candidate c;
+static struct cadre_hardware hw;
+
+static void setup(void)
+{
+    c = one_rank;
+    hw = round_machine;
+}
+
+static struct cadre_forecast forecast(void)
+{
+    return cadre_forecast(&small_model, &c, &hw);
+}
+
+START_TEST(a_step_is_the_sum_of_its_causes)
+{
+    hw.software.straggle = 0.01;
+    c.tensor = 2, c.pipeline = 4, c.data = 4, c.chunks = 2, c.zero = _i;
+    c.recompute = CADRE_PLAN_RECOMPUTE_FULL;
+    const struct cadre_forecast f = forecast();
+    double sum = 0;
+    for (int i = 0; i < CADRE_PLAN_CAUSES; i++) {
+        ck_assert(isfinite(f.cause[i]) && f.cause[i] >= 0);
+        sum += f.cause[i];
+    }
+    ck_assert_double_gt(f.step, 0);
+    ck_assert_double_eq_tol(sum / f.step, 1, 1e-12);
+}
+END_TEST
+
+START_TEST(one_rank_computes_and_updates_alone)
+{
+    const struct cadre_forecast f = forecast();
+    ck_assert_double_eq_tol(f.cause[CADRE_PLAN_COMPUTE] + f.cause[CADRE_PLAN_OPTIMIZER],
+                            f.step, 1e-12);
+}
+END_TEST
+
+/* (p - 1) / (v m) of the work of equal stages. */
+START_TEST(the_bubble_of_a_pipeline)
+{
+    struct cadre_transformer t = small_model;
+    t.vocab = 1; /* no head, so that stages are equal */
+    hw.node.bandwidth_gb_s = hw.cluster.bandwidth_gb_s = 1e9;
+    c.pipeline = 4, c.chunks = 1 + _i;
+    const struct cadre_forecast f = cadre_forecast(&t, &c, &hw);
+    ck_assert_double_eq_tol(f.cause[CADRE_PLAN_BUBBLE] / f.cause[CADRE_PLAN_COMPUTE],
+                            3.0 / 16 / (1 + _i), 0.002);
+}
+END_TEST
+
+START_TEST(recomputing_all_costs_a_forward)
+{
+    const double none = forecast().cause[CADRE_PLAN_AGAIN];
+    c.recompute = CADRE_PLAN_RECOMPUTE_FULL;
+    const struct cadre_forecast f = forecast();
+    ck_assert_double_eq(none, 0);
+    ck_assert_double_gt(f.cause[CADRE_PLAN_AGAIN], 0.25 * f.cause[CADRE_PLAN_COMPUTE]);
+    ck_assert_double_lt(f.cause[CADRE_PLAN_AGAIN], 0.40 * f.cause[CADRE_PLAN_COMPUTE]);
+}
+END_TEST
+
+/* A sum over two nodes of 8: 2 x 15/16 of 4 B a parameter over 8 links of 10 GB/s. */
+START_TEST(gradients_that_nothing_hides)
+{
+    c.data = 16;
+    const double parameters = cadre_transformer_parameters(&small_model);
+    ck_assert_double_eq_tol(forecast().cause[CADRE_PLAN_DATA],
+                            2 * 15.0 / 16 * 4 * parameters / 80e9, 1e-9);
+    hw.software.overlap_data = 0.5;
+    ck_assert_double_eq_tol(forecast().cause[CADRE_PLAN_DATA],
+                            15.0 / 16 * 4 * parameters / 80e9, 1e-9);
+}
+END_TEST
+
+START_TEST(gathers_of_zero_3_beyond_the_work)
+{
+    c.data = 16, c.zero = 3;
+    hw.software.gather_gb_s = 1;
+    const struct cadre_forecast f = forecast();
+    const double gathers = (4 + 4) * cadre_transformer_parameters(&small_model) / 1e9;
+    ck_assert_double_eq_tol(f.cause[CADRE_PLAN_DATA],
+                            gathers - f.cause[CADRE_PLAN_COMPUTE], 1e-9);
+    hw.software.gather_gb_s = 1e6;
+    hw.cluster.bandwidth_gb_s = 1e6;
+    ck_assert_double_eq(forecast().cause[CADRE_PLAN_DATA], 0);
+}
+END_TEST
+
+/* Of 4 micro-batches Cadre scatters gradients once, others 4 times. */
+START_TEST(gradients_of_zero_3_by_accounting)
+{
+    c.data = 4, c.zero = 3;
+    hw.software.gather_gb_s = 1;
+    hw.software.overlap_gather = 0;
+    const double parameters = cadre_transformer_parameters(&small_model) / 1e9;
+    ck_assert_double_eq_tol(forecast().cause[CADRE_PLAN_DATA], 20 * parameters, 1e-9);
+    hw.accounting = CADRE_ACCOUNTING_MEGATRON;
+    ck_assert_double_eq_tol(forecast().cause[CADRE_PLAN_DATA], 32 * parameters, 1e-9);
+}
+END_TEST
+
+START_TEST(straggling_grows_with_the_nodes)
+{
+    hw.software.straggle = 0.01;
+    ck_assert_double_eq(forecast().cause[CADRE_PLAN_STRAGGLE], 0);
+    c.data = 16;
+    const struct cadre_forecast f = forecast();
+    ck_assert_double_eq_tol(f.cause[CADRE_PLAN_STRAGGLE] / f.step, 0.01 / 1.01, 1e-9);
+}
+END_TEST
+
+Suite *test_suite(void)
+{
+    Suite *s = suite_create("forecast");
+    TCase *tc = tcase_create("forecast");
+    tcase_add_checked_fixture(tc, setup, NULL);
+    tcase_add_loop_test(tc, a_step_is_the_sum_of_its_causes, 0, 4);
+    tcase_add_test(tc, one_rank_computes_and_updates_alone);
+    tcase_add_loop_test(tc, the_bubble_of_a_pipeline, 0, 2);
+    tcase_add_test(tc, recomputing_all_costs_a_forward);
+    tcase_add_test(tc, gradients_that_nothing_hides);
+    tcase_add_test(tc, gathers_of_zero_3_beyond_the_work);
+    tcase_add_test(tc, gradients_of_zero_3_by_accounting);
+    tcase_add_test(tc, straggling_grows_with_the_nodes);
+    suite_add_tcase(s, tc);
+    return s;
+}
