@@ -66,6 +66,14 @@ function item(head, text)
     put(roff(text))
 }
 
+# A file's name, which may be longer than a line: it can be broken behind each slash.
+function path(name)
+{
+    name = roff(name)
+    gsub(/\//, "/\\:", name)
+    return "\\fI" name "\\fR"
+}
+
 function sentence(text)
 {
     return toupper(substr(text, 1, 1)) substr(text, 2) (text ~ /[.?]$/ ? "" : ".")
@@ -180,9 +188,9 @@ function main_page(    i, c)
     statuses()
     environment()
     put(".SH FILES")
-    item("\\fI" roff(plugindir) "\\fR", "The strategies that came with the program.")
-    item("\\fI" roff("~/.local/share/cadre/plugins") "\\fR", "Those of the user.")
-    item("\\fI" roff(confdir) "\\fR", "Ini files that run as they stand.")
+    item(path(plugindir), "The strategies that came with the program.")
+    item(path("~/.local/share/cadre/plugins"), "Those of the user.")
+    item(path(confdir), "Ini files that run as they stand.")
     put(".SH SEE ALSO")
     put(".BR cadre.conf (5)")
 }

@@ -11,7 +11,7 @@ unset CADRE_PLUGIN_PATH
 
 # plain FILE: a page as text, without what only the formatter reads.
 plain() {
-    sed -e '/^\.\\"/d' -e 's/\\-/-/g; s/\\f[BIR]//g; s/\\(aq/'"'"'/g; s/\\(ga/`/g; s/\\&//g' \
+    sed -e '/^\.\\"/d' -e 's/\\-/-/g; s/\\f[BIR]//g; s/\\(aq/'"'"'/g; s/\\(ga/`/g; s/\\[&:]//g' \
         -e 's/\\e/\\/g' "$1"
 }
 
@@ -51,6 +51,7 @@ done <"$tmp/known"
 # plain FILE | grep -q would end the first too early for pipefail
 plain cadre.conf.5 | grep "^One of fp32, .*; default fp32\.$" >/dev/null ||
     fail "a key has no range"
+grep -q '^\\fI/.*/\\:' cadre.1 || fail "cadre.1: a folder of a long name could not be broken"
 plain cadre.1 | grep -x "CADRE_PLUGIN_PATH" >/dev/null || fail "cadre.1 has no ENVIRONMENT"
 
 # ---- examples ----
