@@ -8,7 +8,7 @@ trap 'rm -rf "$tree"' EXIT
 mkdir -p "$tree"/{core/base,core/checkpoint,core/model,core/engine,core/tensor,core/train,plugins/p,tests/base,tests/model,include/cadre}
 cp "$CADRE_SRC"/.clang-format "$CADRE_SRC"/.clang-tidy "$tree"
 : >"$tree/covered"
-export LINT_COVERED=$tree/covered LINT_CACHE=$tree/cache
+export LINT_COVERED=$tree/covered LINT_CACHE=$tree/cache LINT_TIDY_CACHE=$tree/tidy
 spdx='/* SPDX-License-Identifier: Apache-2.0 */'
 
 # fails CHECKER FILE PATTERN: with stdin as FILE the checker fails with such a line.
