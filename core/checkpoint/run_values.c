@@ -62,6 +62,12 @@ static size_t compact(struct cadre_manifest_value *values, size_t n)
     return kept;
 }
 
+/* Does it depend on weights that it does not save: frozen ones, or dpo's reference? */
+static bool has_base(const struct cadre_run_spec *run)
+{
+    return run->model.lora.rank > 0 || run->preference.on;
+}
+
 cadre_status cadre_run_values_commit(const struct cadre_rank *rank,
                                      const struct cadre_loss_scale *scale,
                                      const char *root, int64_t step,
@@ -88,12 +94,14 @@ cadre_status cadre_run_values_commit(const struct cadre_rank *rank,
     snprintf(good, sizeof good, "%llu", (unsigned long long)scale->good);
     snprintf(skipped, sizeof skipped, "%llu", (unsigned long long)scale->skipped);
     cadre_hash_hex(run->base_sum, base);
-    const bool adapters = run->model.lora.rank > 0;
+    const char *from = *run->config->tune.reference ? run->config->tune.reference
+                                                    : run->config->model.init;
+    const bool based = has_base(run);
     struct cadre_manifest_value values[] = {
         /* text has no records */
         {"train_records", trained.len > 0 ? cadre_text_str(&trained) : NULL},
-        {"base", adapters ? base : NULL},
-        {"base_from", adapters ? run->config->model.init : NULL},
+        {"base", based ? base : NULL},
+        {"base_from", based ? from : NULL},
         {"data_fingerprint", data},
         {"global_batch", batch},
         {"optimizer", optimizer_of(run)},
@@ -121,7 +129,8 @@ cadre_status cadre_run_values_commit(const struct cadre_rank *rank,
     return rc;
 }
 
-/* Adapters belong to the frozen weights that they were trained beside. */
+/* Adapters belong to the frozen weights that they were trained beside, what dpo trains
+ * to its reference. */
 static cadre_status check_base(const struct cadre_rank *rank,
                                const struct cadre_checkpoint *checkpoint,
                                const char *path, struct cadre_error *err)
@@ -131,15 +140,20 @@ static cadre_status check_base(const struct cadre_rank *rank,
     const char *from = cadre_checkpoint_value(checkpoint, "base_from");
     char hex[17];
     cadre_hash_hex(run->base_sum, hex);
-    if (run->model.lora.rank == 0 || (base && strcmp(base, hex) == 0))
+    if (!has_base(run) || (base && strcmp(base, hex) == 0))
         return CADRE_OK;
+    const bool adapters = run->model.lora.rank > 0;
+    const char *reference = run->config->tune.reference;
     return cadre_fail(err, CADRE_E_INVALID,
-                      "'%s' has adapters of the frozen weights %s (%s), this run has "
-                      "those of checksum %s (model.init = %s); name the folder that it "
-                      "was trained with",
-                      path, base ? base : "of an unknown checksum",
+                      "'%s' %s %s (%s), this run has those of checksum %s (%s = %s); "
+                      "name the folder that it was trained with",
+                      path,
+                      adapters ? "has adapters of the frozen weights"
+                               : "was trained beside a reference (dpo) of the weights",
+                      base ? base : "of an unknown checksum",
                       from && *from ? from : "initial values", hex,
-                      run->config->model.init);
+                      *reference ? "tune.reference" : "model.init",
+                      *reference ? reference : run->config->model.init);
 }
 
 cadre_status cadre_run_values_check(const struct cadre_rank *rank,

@@ -8,8 +8,10 @@
 
 #include "core/base/json.h"
 #include "core/base/log.h"
+#include "core/checkpoint/load.h"
 #include "core/checkpoint/trained.h"
 #include "core/train/evaluate.h"
+#include "core/train/reference.h"
 
 struct outcome {
     const struct cadre_spec *spec;
@@ -42,9 +44,10 @@ static void print_text(const struct outcome *o)
     if (o->trained.len)
         printf("of these, trained on      %s\n", cadre_text_str(&o->trained));
     printf("samples                   %lld\n", (long long)e->samples);
-    printf("loss                      %.6f nats over %lld targets\n", e->loss,
-           (long long)e->targets);
-    if (e->classes == 0)
+    const bool pairs = o->spec->data_info.pairs;
+    printf("loss                      %.6f nats over %lld %s\n", e->loss,
+           (long long)e->targets, pairs ? "pairs" : "targets");
+    if (e->classes == 0 && !pairs)
         printf("perplexity                %.4f\n", exp(e->loss));
     printf("accuracy                  %.4f\n", e->accuracy);
     if (o->has_bigram)
@@ -127,6 +130,25 @@ static cadre_status find_trained(struct outcome *o, struct cadre_error *err)
     return CADRE_OK;
 }
 
+/* Pairs are judged beside a reference: the model without adapters, or another. */
+static cadre_status find_reference(const struct cadre_spec *spec,
+                                   struct cadre_rank *rank, struct cadre_error *err)
+{
+    const struct cadre_config *c = &spec->config;
+    const bool adapters = spec->run.model.lora.rank > 0;
+    if (!cadre_rank_has_pairs(rank))
+        return CADRE_OK;
+    if (!adapters && !*c->tune.reference)
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "tune.method = dpo without a reference: the run began with "
+                          "initial values; name the folder of a model in "
+                          "tune.reference");
+    if (!adapters)
+        CADRE_TRY(cadre_load_model(rank, c->tune.reference, err));
+    CADRE_TRY(cadre_reference_measure(rank, spec, 0, 0, 0, err));
+    return adapters ? CADRE_OK : cadre_load_model(rank, c->model.init, err);
+}
+
 static cadre_status eval(const struct cadre_cli_args *args, struct cadre_error *err)
 {
     struct outcome o = {0};
@@ -138,6 +160,7 @@ static cadre_status eval(const struct cadre_cli_args *args, struct cadre_error *
         return rc;
     o.spec = spec;
     CADRE_TRY_OR(find_trained(&o, err), fail);
+    CADRE_TRY_OR(find_reference(spec, &rank, err), fail);
     CADRE_TRY_OR(cadre_evaluate(&rank, spec, 0, &o.eval, &has, err), fail);
     if (!has) {
         rc = cadre_fail(err, CADRE_E_INVALID,

@@ -85,13 +85,24 @@ static cadre_status refuse_ranks(struct cadre_error *err)
     return rc;
 }
 
-/* An adapter goes beside the model of model.init. */
+/* An adapter goes beside the model of model.init. What dpo trained whole takes the
+ * place of what it began with, which stays the reference. */
 static cadre_status take_source(struct cadre_options *options, const char *source,
                                 struct cadre_error *err)
 {
-    if (!cadre_adapter_is(source))
+    const char *init = cadre_options_raw(options, "model.init");
+    const char *adapters = cadre_options_raw(options, "tune.adapters");
+    const bool dpo = strcmp(cadre_options_raw(options, "tune.method"), "dpo") == 0;
+    const bool full = strcmp(adapters, "none") == 0;
+    if (!cadre_adapter_is(source)) {
+        if (dpo && full && *init && !*cadre_options_raw(options, "tune.reference"))
+            CADRE_TRY(set(options, "tune.reference", init, err));
         return set(options, "model.init", source, err);
-    CADRE_TRY(set(options, "tune.method", "lora", err));
+    }
+    if (!dpo)
+        CADRE_TRY(set(options, "tune.method", "lora", err));
+    else if (full)
+        CADRE_TRY(set(options, "tune.adapters", "lora", err));
     return set(options, "tune.adapter", source, err);
 }
 

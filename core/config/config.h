@@ -40,6 +40,11 @@ enum cadre_config_backend {
 enum cadre_config_trace { CADRE_CONFIG_PERFETTO, CADRE_CONFIG_KINETO };
 enum cadre_config_ranks { CADRE_CONFIG_THREADS, CADRE_CONFIG_PROCESSES };
 
+enum cadre_config_adapters {
+    CADRE_CONFIG_ADAPTERS_NONE,
+    CADRE_CONFIG_ADAPTERS_LORA,
+    CADRE_CONFIG_ADAPTERS_QLORA,
+};
 enum cadre_config_tune_method {
     CADRE_CONFIG_TUNE_FULL,
     CADRE_CONFIG_TUNE_LORA,
@@ -98,6 +103,10 @@ struct cadre_config_tune {
     int64_t rank;
     double alpha, dropout;
     bool rslora;
+    /* of dpo */
+    enum cadre_config_adapters adapters;
+    double beta, label_smoothing;
+    const char *reference;
 };
 
 struct cadre_config_device {

@@ -126,6 +126,11 @@ static cadre_status make_plan(struct cadre_rank *rank, struct cadre_error *err)
     return rc;
 }
 
+bool cadre_rank_has_pairs(const struct cadre_rank *rank)
+{
+    return rank->spec->preference.on && rank->spec->dataset;
+}
+
 static struct cadre_executor_config executor_config(struct cadre_rank *rank)
 {
     const struct cadre_run_spec *spec = rank->spec;
@@ -150,6 +155,7 @@ static struct cadre_executor_config executor_config(struct cadre_rank *rank)
         .exact = spec->exact,
         .pinned = spec->pinned,
         .losses = rank->results.losses,
+        .preference = cadre_rank_has_pairs(rank) ? &rank->preference : NULL,
         .loss_scale = &rank->loss_scale.scale,
         .stages = &rank->stages,
         .timeline = &rank->timeline,
@@ -194,6 +200,29 @@ static cadre_status check_time(const struct cadre_rank *rank, const char *device
                       cadre_rank_plan_claimed(&rank->plan, "time.shard"));
 }
 
+/* An answer's log-probability is a sum over its tokens on one rank, and the loss a mean
+ * over all pairs. */
+static cadre_status check_pairs(const struct cadre_rank *rank, struct cadre_error *err)
+{
+    const struct cadre_axis *diverging = cadre_rank_diverging_axis(rank);
+    if (!rank->spec->preference.on)
+        return CADRE_OK;
+    if (rank->plan.time != rank->spec->time)
+        return cadre_fail(
+            err, CADRE_E_UNSUPPORTED,
+            "strategy.stack: '%s' splits the time of samples "
+            "(time.shard), and tune.method = dpo needs whole answers on a "
+            "rank; leave the plugin out",
+            cadre_rank_plan_claimed(&rank->plan, "time.shard"));
+    if (diverging && diverging->size > 1)
+        return cadre_fail(err, CADRE_E_UNSUPPORTED,
+                          "strategy.stack: replicas along '%s' diverge, and "
+                          "tune.method = dpo is built for ranks that train one model; "
+                          "use ddp or zero there",
+                          diverging->name);
+    return CADRE_OK;
+}
+
 cadre_status cadre_rank_plan(struct cadre_rank *rank, const struct cadre_run_spec *spec,
                              int index, struct cadre_error *err)
 {
@@ -229,6 +258,7 @@ cadre_status cadre_rank_plan(struct cadre_rank *rank, const struct cadre_run_spe
     CADRE_TRY_OR(cadre_chain_settle(&rank->chain, &rank->plan, err), fail);
     CADRE_TRY_OR(check_codec(rank, err), fail);
     CADRE_TRY_OR(cadre_opt_storage_check(&rank->plan, err), fail);
+    CADRE_TRY_OR(check_pairs(rank, err), fail);
     CADRE_TRY_OR(check_time(rank, spec->device.kind, err), fail);
     return CADRE_OK;
 fail:
@@ -262,10 +292,22 @@ static size_t step_microbatches(const struct cadre_rank *rank)
     return (size_t)(rank->spec->global_batch / rank->spec->micro_batch);
 }
 
+/* Doubles of all micro-batches' results. */
+static size_t step_losses(const struct cadre_rank *rank)
+{
+    return step_microbatches(rank) *
+           (cadre_rank_has_pairs(rank) ? cadre_preference_width(rank->spec->micro_batch)
+                                       : 1);
+}
+
 /* The results of a step and their exchange between ranks. */
 static cadre_status make_results(struct cadre_rank *rank, struct cadre_error *err)
 {
-    size_t n_losses = step_microbatches(rank);
+    size_t n_losses = step_losses(rank);
+    if (cadre_rank_has_pairs(rank) &&
+        cadre_preference_init(&rank->preference, &rank->spec->preference,
+                              rank->spec->dataset) != CADRE_OK)
+        return cadre_no_memory(err, "what the reference of dpo gives");
     rank->exchange.mesh = &rank->mesh;
     rank->exchange.schedule = rank->stages.axis;
     rank->exchange.n_losses = n_losses;
@@ -470,6 +512,7 @@ void cadre_rank_fini(struct cadre_rank *rank)
     cadre_update_fini(&rank->update);
     cadre_exchange_fini(&rank->exchange);
     cadre_redeal_fini(&rank->redeal);
+    cadre_preference_fini(&rank->preference);
     rank->exec = NULL;
     rank->loader = NULL;
     rank->model = NULL;
@@ -484,7 +527,7 @@ void cadre_rank_memory(const struct cadre_rank *rank, struct cadre_ledger *out)
     struct cadre_executor_config config = executor_config((struct cadre_rank *)rank);
     cadre_store_note(rank->model, &rank->plan, rank->spec->optim.kind, out);
     cadre_executor_note(&config, out);
-    cadre_results_note(out, step_microbatches(rank), cadre_update_chunks(&rank->plan));
+    cadre_results_note(out, step_losses(rank), cadre_update_chunks(&rank->plan));
 }
 
 cadre_status cadre_rank_sum(struct cadre_rank *rank, const char *label, double *values,

@@ -7,6 +7,7 @@
 
 #include "core/data/loader.h"
 #include "core/engine/execute/executor.h"
+#include "core/engine/execute/preference.h"
 #include "core/engine/layout/agree.h"
 #include "core/engine/layout/stages.h"
 #include "core/engine/redeal.h"
@@ -38,6 +39,7 @@ struct cadre_rank {
     struct cadre_store store;
     struct cadre_stages stages;
     struct cadre_loader *loader;
+    struct cadre_preference preference; /* without a dataset: no pairs */
     struct cadre_rank_page *page; /* its status page, set between plan and bind; the
                                      caller's; NULL: nobody looks */
     struct cadre_timeline timeline;
@@ -72,6 +74,15 @@ cadre_status cadre_rank_step(struct cadre_rank *rank, uint64_t step,
  * the schedule alone; nothing is updated. No step may be unreported (cadre_rank_flush).
  * Errors as cadre_rank_step. */
 cadre_status cadre_rank_forward(struct cadre_rank *rank, uint64_t step, double *loss);
+
+/* [collective: world] As cadre_rank_forward, of tune.method = dpo: the
+ * log-probabilities of the step's samples under the parameters that there are, without
+ * adapters. Those of samples whose reference is not known are it; it is the same on all
+ * ranks. */
+cadre_status cadre_rank_measure_reference(struct cadre_rank *rank, uint64_t step);
+
+/* Does the run train on pairs? */
+bool cadre_rank_has_pairs(const struct cadre_rank *rank);
 
 /* [collective: world] The report of the last step, without votes, if it was not
  * returned yet; else `report` is unchanged. Waits for the device. Call it before

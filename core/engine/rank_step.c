@@ -57,17 +57,46 @@ static bool reports_late(const struct cadre_rank *rank)
     return rank->device->ops->async && rank->model->config.dtype != CADRE_F16;
 }
 
+/* Values of a micro-batch. */
+static size_t losses_each(const struct cadre_rank *rank)
+{
+    return cadre_rank_has_pairs(rank) ? cadre_preference_width(rank->spec->micro_batch)
+                                      : 1;
+}
+
 static cadre_status check_losses(struct cadre_rank *rank, uint64_t step)
 {
+    const size_t each = losses_each(rank);
     for (size_t i = 0; i < rank->exchange.n_losses; i++)
         if (!isfinite(rank->exchange.values[i]))
             return cadre_fail(
                 &rank->failure, CADRE_E_NUMERIC,
                 "the loss is not finite at step %llu: micro-batch %lld, on "
                 "data rank %lld; lower optim.lr or set optim.clip",
-                (unsigned long long)step, (long long)i,
-                (long long)cadre_rank_plan_data_rank(&rank->plan, (int64_t)i));
+                (unsigned long long)step, (long long)(i / each),
+                (long long)cadre_rank_plan_data_rank(&rank->plan, (int64_t)(i / each)));
     return CADRE_OK;
+}
+
+/* The means over the step, each in the tree over micro-batches. */
+static cadre_status find_means(struct cadre_rank *rank, uint64_t step,
+                               struct cadre_step_report *report)
+{
+    const double *values = rank->exchange.values, n = cadre_targets_of_step(rank, step);
+    const size_t each = losses_each(rank), batches = rank->exchange.n_losses / each;
+    if (!cadre_rank_has_pairs(rank)) {
+        report->loss = cadre_tree_sum(values, batches) / n;
+        return CADRE_OK;
+    }
+    double *column = cadre_calloc(batches, sizeof *column);
+    for (size_t f = 0; column && f < CADRE_PREFERENCE_FIGURES; f++) {
+        for (size_t i = 0; i < batches; i++)
+            column[i] = values[i * each + f];
+        report->preference[f] = cadre_tree_sum(column, batches) / n;
+    }
+    report->loss = report->preference[CADRE_PREFERENCE_LOSS];
+    free(column);
+    return column ? CADRE_OK : cadre_no_memory(&rank->failure, "a step's figures");
 }
 
 /* [collective: world] The mean loss of a result's step over all ranks' micro-batches;
@@ -101,10 +130,8 @@ static cadre_status report_losses(struct cadre_rank *rank,
     }
     if (!result->step)
         return CADRE_OK;
-    rc = check_losses(rank, result->step);
-    report->loss = cadre_tree_sum(rank->exchange.values, rank->exchange.n_losses) /
-                   cadre_targets_of_step(rank, result->step);
-    return rc;
+    CADRE_TRY(check_losses(rank, result->step));
+    return find_means(rank, result->step, report);
 }
 
 static cadre_status overflowed(struct cadre_rank *rank,
@@ -277,6 +304,27 @@ cadre_status cadre_rank_forward(struct cadre_rank *rank, uint64_t step, double *
 fail:
     free(result.host);
     return name_failure(rank, rc);
+}
+
+cadre_status cadre_rank_measure_reference(struct cadre_rank *rank, uint64_t step)
+{
+    struct cadre_preference *preference = &rank->preference;
+    const struct cadre_run_spec *spec = rank->spec;
+    const size_t each = losses_each(rank);
+    double unused;
+    preference->measuring = true;
+    cadre_status rc = cadre_rank_forward(rank, step, &unused);
+    preference->measuring = false;
+    for (int64_t i = 0; rc == CADRE_OK && i < spec->global_batch; i++) {
+        const uint64_t position =
+            (step - 1) * (uint64_t)spec->global_batch + (uint64_t)i;
+        double *known =
+            preference->train + cadre_preference_sample(preference, position);
+        if (isnan(*known))
+            *known = rank->exchange.values[(size_t)(i / spec->micro_batch) * each +
+                                           (size_t)(i % spec->micro_batch)];
+    }
+    return rc;
 }
 
 cadre_status cadre_rank_flush(struct cadre_rank *rank, struct cadre_step_report *report)

@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/engine/execute/preference.h"
+
 /* The world and every axis of a mesh, those that plans add too. */
 enum { CADRE_STEP_AXES = 25 };
 
@@ -31,7 +33,10 @@ struct cadre_step_times {
 
 struct cadre_step_report {
     uint64_t step; /* the step of loss, grad_norm, lr and times; 0: none yet */
-    double loss; /* mean over the targets of the whole step, equal on all ranks */
+    double loss; /* mean over the targets, or pairs, of the whole step, equal on all
+                    ranks */
+    /* of pairs: means over those of the step, equal on all ranks; else 0 */
+    double preference[CADRE_PREFERENCE_FIGURES];
     double grad_norm; /* global, before clipping; of this rank's replica where replicas
                          diverge */
     double lr;

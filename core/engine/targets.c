@@ -12,8 +12,10 @@ static bool counted(const struct cadre_run_spec *spec)
 double cadre_targets_of_step(const struct cadre_rank *rank, uint64_t step)
 {
     const struct cadre_run_spec *spec = rank->spec;
-    const uint64_t samples = (uint64_t)spec->global_batch;
+    const uint64_t samples = (uint64_t)spec->global_batch, pairs = samples / 2;
     const int64_t each = spec->model.classes > 0 ? 1 : spec->time;
+    if (spec->preference.on)
+        return (double)pairs;
     if (!counted(spec))
         return (double)(spec->global_batch * each);
     const uint64_t n =

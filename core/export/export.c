@@ -135,7 +135,7 @@ cadre_status cadre_export_step(struct cadre_export *export, int64_t step,
     }
     if (!export->events)
         return CADRE_OK;
-    const struct cadre_scalar scalars[] = {
+    struct cadre_scalar scalars[8 + CADRE_PREFERENCE_FIGURES] = {
         {"loss", now->loss},
         {"grad_norm", now->grad_norm},
         {"lr", now->lr},
@@ -145,8 +145,12 @@ cadre_status cadre_export_step(struct cadre_export *export, int64_t step,
         {"peak_bytes", now->ledger_peak_bytes},
         {"resident_bytes", look ? now->resident_bytes : NAN},
     };
-    return cadre_tfevents_step(export->events, step, scalars,
-                               sizeof scalars / sizeof scalars[0], err);
+    size_t n = 8;
+    for (int i = CADRE_PREFERENCE_LOSS + 1;
+         export->spec->run.preference.on && i < CADRE_PREFERENCE_FIGURES; i++)
+        scalars[n++] =
+            (struct cadre_scalar){cadre_preference_name(i), report->preference[i]};
+    return cadre_tfevents_step(export->events, step, scalars, n, err);
 }
 
 void cadre_export_close(struct cadre_export *export)

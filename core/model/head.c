@@ -209,6 +209,30 @@ static cadre_status forward(const struct cadre_unit *u, const void *x, void *y)
     return u->ops->xent_loss(u->device, &xent);
 }
 
+/* As many rows at once as have one seed: those of a sequence. */
+cadre_status cadre_head_xent_bwd(const struct cadre_unit *u,
+                                 const struct cadre_xent *xent, int64_t begin)
+{
+    const double *seeds = u->pass->loss_seeds;
+    int64_t n = 0;
+    if (!seeds)
+        return u->ops->xent_bwd(u->device, xent);
+    for (int64_t row = 0; row < xent->rows; row += n) {
+        const size_t wide = (size_t)row * u->wide;
+        struct cadre_xent part = *xent;
+        n = u->T - (begin + row) % u->T;
+        n = n < xent->rows - row ? n : xent->rows - row;
+        part.rows = n;
+        part.logits = cadre_unit_at(u, xent->logits, row * xent->vocab);
+        part.targets += row;
+        part.max = (unsigned char *)xent->max + wide;
+        part.sum = (unsigned char *)xent->sum + wide;
+        part.seed = seeds[(begin + row) / u->T];
+        CADRE_TRY(u->ops->xent_bwd(u->device, &part));
+    }
+    return CADRE_OK;
+}
+
 static cadre_status backward_input(const struct cadre_unit *u, const void *x,
                                    const void *dy, void *dx)
 {
@@ -220,7 +244,7 @@ static cadre_status backward_input(const struct cadre_unit *u, const void *x,
     const void *dlogits[] = {b.logits};
     void *partial = whole ? b.whole : cadre_partial(u, b.partial, b.whole);
     (void)dy;
-    CADRE_TRY(u->ops->xent_bwd(u->device, &xent));
+    CADRE_TRY(cadre_head_xent_bwd(u, &xent, 0));
     if (whole)
         CADRE_TRY(u->ops->zero(u->device, b.whole, (size_t)(u->N * u->C) * u->element));
     CADRE_TRY(cadre_linear_bwd_inputs(u, linear, dlogits, 1, scored_rows(u, partial)));

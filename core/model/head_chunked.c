@@ -150,7 +150,7 @@ static cadre_status dlogits(const struct cadre_unit *u, const struct buffers *b,
 {
     struct cadre_xent xent = xent_of(u, b, chunk->begin, chunk->rows);
     cadre_status rc = score(u, b, chunk);
-    return rc == CADRE_OK ? u->ops->xent_bwd(u->device, &xent) : rc;
+    return rc == CADRE_OK ? cadre_head_xent_bwd(u, &xent, chunk->begin) : rc;
 }
 
 /* Where the weight's gradient goes. */

@@ -188,7 +188,8 @@ static struct adapter adapter_of(const struct cadre_unit *unit,
 
 bool cadre_lora_adapts(const struct cadre_unit *unit, const struct cadre_linear *linear)
 {
-    return unit->model->params[unit->first + linear->weight].adapter >= 0;
+    return !unit->pass->without_adapters &&
+           unit->model->params[unit->first + linear->weight].adapter >= 0;
 }
 
 static bool drops(const struct cadre_unit *unit)

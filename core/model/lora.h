@@ -26,6 +26,7 @@ cadre_status cadre_lora_check(const struct cadre_model_config *config,
 /* The buffers of all adapters of a block; before anything else of it is carved. */
 void cadre_lora_carve(struct cadre_carver *carver);
 
+/* Not in a pass without adapters. */
 bool cadre_lora_adapts(const struct cadre_unit *unit,
                        const struct cadre_linear *linear);
 

@@ -30,6 +30,10 @@ struct cadre_pass {
     const int32_t *positions;
     const int32_t *targets; /* (B, T) LM, or (B) class labels; device; head unit */
     double loss_seed; /* d(total loss)/d(row loss): 1 / global count of targets */
+    /* (B) host: the same of the rows of each sequence, read by the head's backward; in
+     * place of loss_seed unless NULL. LM head alone. */
+    const double *loss_seeds;
+    bool without_adapters; /* forward of the frozen model; no backward */
     double *loss_rows; /* (B*T) or (B) f64, device; written by the head's forward */
     void *saved; /* cadre_unit_saved_bytes: kept from forward to the end of backward */
     void *saved_for_input; /* NULL: in `saved`; else cadre_unit_saved_for_input_bytes,

@@ -73,6 +73,11 @@ bool cadre_head_is_chunked(const struct cadre_model *model);
 cadre_status cadre_head_chunk_logits(const struct cadre_unit *unit, int64_t begin,
                                      int64_t *rows, const void **out);
 
+/* xent_bwd of the head's rows from `begin` on, with the seed of each one's sequence.
+ * [stream] */
+cadre_status cadre_head_xent_bwd(const struct cadre_unit *unit,
+                                 const struct cadre_xent *xent, int64_t begin);
+
 /* Positions of parameters, counted from unit->first. */
 enum { EMBED_WTE, EMBED_WPE, EMBED_PATCHES, VIT_EMBED_PARAMS };
 enum {

@@ -202,6 +202,19 @@ static void put_microbatches(struct cadre_json *json,
     cadre_json_end_array(json);
 }
 
+/* Of classes, or of pairs. */
+static bool has_accuracy(const struct cadre_spec *spec)
+{
+    return spec->run.model.classes > 0 || spec->run.preference.on;
+}
+
+/* The loss is there already. */
+static void put_preference(struct cadre_json *json, const double *figures)
+{
+    for (int i = CADRE_PREFERENCE_LOSS + 1; i < CADRE_PREFERENCE_FIGURES; i++)
+        cadre_json_put_f64(json, cadre_preference_name(i), figures[i]);
+}
+
 static void write_step(struct cadre_json *json, const struct cadre_metrics *metrics,
                        int64_t step, const struct cadre_step_report *report,
                        const struct cadre_valid_result *valid)
@@ -242,9 +255,11 @@ static void write_step(struct cadre_json *json, const struct cadre_metrics *metr
         cadre_json_put_f64(json, "loss_scale", report->loss_scale);
         cadre_json_put_bool(json, "skipped", report->skipped);
     }
+    if (spec->run.preference.on)
+        put_preference(json, report->preference);
     if (valid->has) {
         cadre_json_put_f64(json, "valid_loss", valid->loss);
-        if (spec->run.model.classes > 0)
+        if (has_accuracy(spec))
             cadre_json_put_f64(json, "valid_accuracy", valid->accuracy);
     }
     cadre_json_end_object(json);
@@ -322,7 +337,7 @@ static void put_valid(struct cadre_json *json, const struct cadre_spec *spec,
     if (!valid->has)
         return;
     cadre_json_put_f64(json, "valid_loss", valid->loss);
-    if (spec->run.model.classes > 0)
+    if (has_accuracy(spec))
         cadre_json_put_f64(json, "valid_accuracy", valid->accuracy);
     cadre_json_put_i64(json, "valid_samples", valid->samples);
     cadre_json_put_i64(json, "valid_samples_all",

@@ -267,8 +267,15 @@ static void make_training(struct cadre_spec *spec)
     run->seed = (uint64_t)c->run.seed;
     run->exact = c->run.exact;
     run->recompute = c->train.recompute == CADRE_CONFIG_BLOCK;
+    const bool dpo = c->tune.method == CADRE_CONFIG_TUNE_DPO;
     run->nf4_base = c->tune.base == CADRE_CONFIG_BASE_NF4 ||
-                    c->tune.method == CADRE_CONFIG_TUNE_QLORA;
+                    c->tune.method == CADRE_CONFIG_TUNE_QLORA ||
+                    (dpo && c->tune.adapters == CADRE_CONFIG_ADAPTERS_QLORA);
+    run->preference = (struct cadre_preference_config){
+        .on = dpo && spec->data,
+        .beta = c->tune.beta,
+        .smoothing = c->tune.label_smoothing,
+    };
     run->loss_scale = (double)c->train.loss_scale;
     spec->steps = steps_of(spec);
     run->optim = (struct cadre_optimizer_config){
@@ -357,23 +364,25 @@ static cadre_status make_ranks(struct cadre_spec *spec,
     return make_nodes(spec, request, err);
 }
 
-/* The frozen weights are named by what they hold, as their folder may be elsewhere on
- * another machine. */
+/* The frozen weights, and the reference of dpo, are named by what they hold, as their
+ * folder may be elsewhere on another machine. */
 static cadre_status make_base(struct cadre_spec *spec,
                               const struct cadre_spec_request *request,
                               struct cadre_error *err)
 {
     const struct cadre_model_config *m = &spec->run.model;
-    if (m->lora.rank == 0)
+    const struct cadre_config *c = &spec->config;
+    const char *from = *c->tune.reference ? c->tune.reference : c->model.init;
+    if (m->lora.rank == 0 && !spec->run.preference.on)
         return CADRE_OK;
     if (spec->gpu && m->lora.dropout > 0)
         return cadre_fail(err, CADRE_E_UNSUPPORTED,
                           "tune.dropout = %g with device.kind = %s, which takes a GPU, "
                           "but dropout runs on the CPU alone; set it to 0",
-                          m->lora.dropout, spec->config.device.kind);
-    return request->need_data ? cadre_base_sum(spec->config.model.init, m,
-                                               spec->run.seed, &spec->run.base_sum, err)
-                              : CADRE_OK;
+                          m->lora.dropout, c->device.kind);
+    return request->need_data
+               ? cadre_base_sum(from, m, spec->run.seed, &spec->run.base_sum, err)
+               : CADRE_OK;
 }
 
 static void hash_option(void *arg, const char *section,
@@ -401,7 +410,7 @@ static void fingerprint(struct cadre_spec *spec)
     }
     cadre_hash_update(&hash, &spec->data_info.fingerprint,
                       sizeof spec->data_info.fingerprint);
-    if (spec->run.model.lora.rank > 0)
+    if (spec->run.model.lora.rank > 0 || spec->run.preference.on)
         cadre_hash_update(&hash, &spec->run.base_sum, sizeof spec->run.base_sum);
     spec->run.fingerprint = cadre_hash_final(&hash);
 }

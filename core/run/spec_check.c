@@ -79,17 +79,40 @@ cadre_status cadre_spec_check_tokens(const struct cadre_spec *spec, int64_t toke
                       init, vocab, (long long)tokens);
 }
 
+/* Pairs are for tune.method = dpo, which is for pairs; a micro-batch has whole ones. */
+static cadre_status check_pairs(const struct cadre_spec *spec, struct cadre_error *err)
+{
+    const struct cadre_config_data *d = &spec->config.data;
+    const bool pairs = spec->data_info.pairs;
+    const int64_t micro = spec->run.micro_batch;
+    if (pairs && !spec->run.preference.on)
+        return cadre_fail(err, CADRE_E_UNSUPPORTED,
+                          "data.path = %s holds pairs of a chosen and a rejected "
+                          "answer, and training on both would teach the rejected ones; "
+                          "set tune.method = dpo, or give a file of single answers",
+                          d->path);
+    if (!pairs && spec->run.preference.on)
+        return cadre_fail(
+            err, CADRE_E_INVALID,
+            "tune.method = dpo trains on pairs of a chosen and a rejected "
+            "answer (data.format = instruct), found data.format = %s, "
+            "data.path = %s without them; give a file of pairs, or "
+            "another method",
+            d->format, d->path);
+    if (pairs && micro % 2 != 0)
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "train.micro_batch = %lld splits a pair, whose two answers "
+                          "are two samples of one micro-batch; expected an even number",
+                          (long long)micro);
+    return CADRE_OK;
+}
+
 /* Instruction data: what is for it alone, and what cannot be trained on it yet. */
 static cadre_status check_instruct(const struct cadre_spec *spec,
                                    struct cadre_error *err)
 {
     const struct cadre_config_data *d = &spec->config.data;
-    if (spec->data_info.pairs)
-        return cadre_fail(err, CADRE_E_UNSUPPORTED,
-                          "data.path = %s holds pairs of a chosen and a rejected "
-                          "answer, and training on both would teach the rejected ones; "
-                          "give a file of single answers",
-                          d->path);
+    CADRE_TRY(check_pairs(spec, err));
     if (strcmp(d->format, "instruct") != 0 && (d->pack || d->train_on_prompt))
         return cadre_fail(
             err, CADRE_E_INVALID,

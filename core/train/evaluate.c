@@ -3,13 +3,15 @@
  * the totals do not depend on which rank evaluated which batch. */
 #include "core/train/evaluate.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/memory.h"
 #include "core/tensor/dtype.h"
 
-/* Per batch: loss sum, targets, correct, samples, then TP, FP, FN of each class. */
+/* Per batch: loss sum, targets, correct, samples, then TP, FP, FN of each class. Of
+ * pairs, targets are pairs, and the log-probability of each sample follows. */
 #define HEAD 4
 #define LOGITS_BYTES ((size_t)1 << 20) /* evaluated together, one row at least */
 
@@ -23,15 +25,20 @@ struct work {
     int64_t rows; /* that logits holds */
     double *sums, *now; /* now: of the batch that runs, NULL: it counts for nothing */
     size_t width; /* doubles per batch */
-    uint64_t chosen, total; /* samples that are evaluated, of those there are */
+    uint64_t each; /* samples that stay together: 2 of pairs, else 1 */
+    uint64_t chosen, total; /* of these, those that are evaluated, and all */
+    double *losses; /* (B) of pairs: of each sequence; else NULL */
 };
 
-/* Sample i of those that are evaluated: they lie evenly over all, so that every long
+/* Sample s of those that are evaluated: they lie evenly over all, so that every long
  * record and every part of a text counts. It is i * total / chosen without
  * overflow. */
-static uint64_t sample_at(const struct work *w, uint64_t i)
+static uint64_t sample_at(const struct work *w, uint64_t s)
 {
-    return i * (w->total / w->chosen) + i * (w->total % w->chosen) / w->chosen;
+    const uint64_t i = s / w->each;
+    return w->each *
+               (i * (w->total / w->chosen) + i * (w->total % w->chosen) / w->chosen) +
+           s % w->each;
 }
 
 static double logit(const struct work *w, int64_t row, int64_t cols, int64_t col)
@@ -102,6 +109,31 @@ static void count_rows(void *arg, int64_t first, int64_t n)
     }
 }
 
+static cadre_status count_pairs(const struct work *w, uint64_t first, int64_t n,
+                                double *sums, struct cadre_error *err)
+{
+    const struct cadre_preference *preference = &w->rank->preference;
+    for (int64_t i = 0; i < n; i++)
+        sums[HEAD + i] = -w->losses[i];
+    sums[0] = sums[1] = 0;
+    for (int64_t i = 0; !preference->measuring && i + 1 < n; i += 2) {
+        const uint64_t sample = sample_at(w, first + (uint64_t)i);
+        const double *reference = preference->valid + sample;
+        double figures[CADRE_PREFERENCE_FIGURES];
+        if (isnan(reference[0]) || isnan(reference[1]))
+            return cadre_fail(
+                err, CADRE_E_INTERNAL,
+                "the reference was not measured on validation sample %llu",
+                (unsigned long long)sample);
+        cadre_preference_judge(&preference->config, sums + HEAD + i, reference, figures,
+                               NULL);
+        sums[0] += figures[CADRE_PREFERENCE_LOSS];
+        sums[1] += 1;
+        sums[2] += figures[CADRE_PREFERENCE_ACCURACY];
+    }
+    return CADRE_OK;
+}
+
 /* `count`: add the batch to this rank's sums. Strategies may communicate while a batch
  * runs, so every rank runs the same number of batches; surplus ones are not counted. */
 static cadre_status one_batch(struct work *w, int64_t batch, bool count,
@@ -110,8 +142,8 @@ static cadre_status one_batch(struct work *w, int64_t batch, bool count,
     const struct cadre_run_spec *run = &w->spec->run;
     uint64_t first = (uint64_t)(batch * run->micro_batch);
     int64_t n = run->micro_batch;
-    if (first + (uint64_t)n > w->chosen)
-        n = (int64_t)(w->chosen - first);
+    if (first + (uint64_t)n > w->each * w->chosen)
+        n = (int64_t)(w->each * w->chosen - first);
     cadre_status rc = read_batch(w, first, n, err);
     struct cadre_eval eval = {
         .inputs = w->inputs,
@@ -119,6 +151,7 @@ static cadre_status one_batch(struct work *w, int64_t batch, bool count,
         .positions = w->positions,
         .batch = n,
         .time = w->rank->plan.time,
+        .sequence_losses = w->losses,
         .logits = w->logits,
         .some_rows = w->rows,
         .each_rows = count_rows,
@@ -133,14 +166,22 @@ static cadre_status one_batch(struct work *w, int64_t batch, bool count,
     sums[0] = eval.loss_sum;
     sums[1] = (double)eval.n_targets;
     sums[3] = w->rank->plan.first_position == 0 ? (double)n : 0;
-    return CADRE_OK;
+    return w->losses ? count_pairs(w, first, n, sums, err) : CADRE_OK;
+}
+
+static void keep_reference(const struct work *w, int64_t batches)
+{
+    const uint64_t micro = (uint64_t)w->spec->run.micro_batch;
+    for (uint64_t s = 0; s < w->each * w->chosen && s < (uint64_t)batches * micro; s++)
+        w->rank->preference.valid[sample_at(w, s)] =
+            w->sums[s / micro * w->width + HEAD + s % micro];
 }
 
 static void add_up(const struct work *w, int64_t batches, struct cadre_evaluation *out)
 {
     double total[HEAD + 3 * CADRE_MAX_CLASSES] = {0};
     for (int64_t b = 0; b < batches; b++)
-        for (size_t i = 0; i < w->width; i++)
+        for (size_t i = 0; i < HEAD + 3 * (size_t)out->classes; i++)
             total[i] += w->sums[(size_t)b * w->width + i];
     out->loss = total[1] > 0 ? total[0] / total[1] : 0;
     out->targets = (int64_t)total[1];
@@ -164,8 +205,15 @@ static cadre_status make_work(struct work *w, int64_t batches, struct cadre_erro
         (size_t)(run->model.classes > 0 ? run->model.classes : run->model.vocab);
     size_t row = cols * cadre_dtype_bytes(cadre_dtype_wide(run->model.dtype));
     size_t rows = LOGITS_BYTES / row ? LOGITS_BYTES / row : 1;
-    bool whole = w->rank->model->vocab == run->model.vocab || run->model.classes > 0;
-    w->width = HEAD + 3 * (size_t)run->model.classes;
+    const bool pairs = cadre_rank_has_pairs(w->rank);
+    bool whole =
+        !pairs && (w->rank->model->vocab == run->model.vocab || run->model.classes > 0);
+    w->width =
+        HEAD + (pairs ? (size_t)run->micro_batch : 3 * (size_t)run->model.classes);
+    if (pairs)
+        w->losses = cadre_calloc((size_t)run->micro_batch, sizeof *w->losses);
+    if (pairs && !w->losses)
+        return cadre_no_memory(err, "evaluation");
     w->inputs = cadre_calloc((size_t)(run->micro_batch * inputs), sizeof *w->inputs);
     w->targets = cadre_calloc(tokens, sizeof *w->targets);
     if (w->spec->data_info.packed)
@@ -200,8 +248,9 @@ cadre_status cadre_evaluate(struct cadre_rank *rank, const struct cadre_spec *sp
                           (long long)out->classes, CADRE_MAX_CLASSES);
     if (batches == 0 || batches > all)
         batches = all;
-    w.total = samples;
-    w.chosen = batches == all ? samples : (uint64_t)(batches * micro);
+    w.each = spec->data_info.pairs ? 2 : 1;
+    w.total = samples / w.each;
+    w.chosen = batches == all ? w.total : (uint64_t)(batches * micro) / w.each;
     cadre_status rc = make_work(&w, batches, err);
     for (int64_t b = 0; rc == CADRE_OK && b < batches; b += step) {
         int64_t mine = b + cadre_mesh_data_index(&rank->mesh);
@@ -214,14 +263,29 @@ cadre_status cadre_evaluate(struct cadre_rank *rank, const struct cadre_spec *sp
         if (rc != CADRE_OK)
             cadre_fail(err, rc, "the ranks could not add up the evaluation");
     }
+    if (rc == CADRE_OK && rank->preference.measuring)
+        keep_reference(&w, batches);
     if (rc == CADRE_OK)
         add_up(&w, batches, out);
+    free(w.losses);
     free(w.inputs);
     free(w.targets);
     free(w.positions);
     free(w.whole);
     free(w.logits);
     free(w.sums);
+    return rc;
+}
+
+cadre_status cadre_evaluate_reference(struct cadre_rank *rank,
+                                      const struct cadre_spec *spec, int64_t batches,
+                                      struct cadre_error *err)
+{
+    struct cadre_evaluation unused;
+    bool has;
+    rank->preference.measuring = true;
+    cadre_status rc = cadre_evaluate(rank, spec, batches, &unused, &has, err);
+    rank->preference.measuring = false;
     return rc;
 }
 

@@ -13,10 +13,11 @@ struct cadre_class_counts {
 };
 
 struct cadre_evaluation {
-    double loss; /* mean over the targets, nats */
-    int64_t targets, samples;
+    double loss; /* mean over the targets, nats; of pairs, over them (dpo) */
+    int64_t targets, samples; /* targets: of pairs, their number */
     double accuracy; /* of the next token, or of the class; 0 if the vocabulary is
-                        sharded */
+                        sharded; of pairs: those whose chosen answer has the larger
+                        reward */
     int64_t classes; /* 0 for a language model */
     struct cadre_class_counts count[CADRE_MAX_CLASSES];
 };
@@ -29,6 +30,13 @@ struct cadre_evaluation {
 cadre_status cadre_evaluate(struct cadre_rank *rank, const struct cadre_spec *spec,
                             int64_t batches, struct cadre_evaluation *out, bool *has,
                             struct cadre_error *err);
+
+/* [collective: world, drained] Of pairs: what the reference gives for the samples that
+ * cadre_evaluate takes, under the parameters that there are, without adapters. Call it
+ * before. */
+cadre_status cadre_evaluate_reference(struct cadre_rank *rank,
+                                      const struct cadre_spec *spec, int64_t batches,
+                                      struct cadre_error *err);
 
 /* Sensitivity TP/(TP+FN), positive predictivity TP/(TP+FP) and F1 of one class; 0 where
  * undefined. */

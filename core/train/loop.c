@@ -23,6 +23,7 @@
 #include "core/train/perturb.h"
 #include "core/train/progress.h"
 #include "core/train/recut.h"
+#include "core/train/reference.h"
 #include "core/train/stop.h"
 
 /* State of rank 0 besides its rank. */
@@ -332,25 +333,68 @@ fail:
     return rc;
 }
 
-static cadre_status fill(struct cadre_rank *rank, const struct cadre_train_run *run,
-                         struct cadre_error *err)
+static cadre_status take_model(struct cadre_rank *rank,
+                               const struct cadre_train_run *run,
+                               struct cadre_error *err)
 {
     const char *init = run->spec->config.model.init;
     const char *adapter = run->spec->config.tune.adapter;
     int64_t perturb = run->spec->config.run.perturb;
     cadre_status rc = CADRE_OK;
-    if (!run->checkpoint) {
-        if (*init || *adapter)
-            rc = cadre_load_model(rank, init, err);
-        if (rc == CADRE_OK && perturb > 0)
-            rc = cadre_perturb(rank, (uint64_t)perturb, err);
-        return rc;
-    }
-    rc = cadre_load(rank, run->checkpoint, err);
+    if (*init || *adapter)
+        rc = cadre_load_model(rank, init, err);
+    if (rc == CADRE_OK && perturb > 0)
+        rc = cadre_perturb(rank, (uint64_t)perturb, err);
+    return rc;
+}
+
+static cadre_status take_checkpoint(struct cadre_rank *rank,
+                                    const struct cadre_train_run *run,
+                                    struct cadre_error *err)
+{
+    cadre_status rc = cadre_load(rank, run->checkpoint, err);
     if (rc == CADRE_OK && rank->index == 0)
         cadre_log(CADRE_LOG_INFO, "train", "resuming from '%s' after step %lld",
                   run->checkpoint, (long long)run->first_step);
     return rc;
+}
+
+static cadre_status measure_reference(struct cadre_rank *rank,
+                                      const struct cadre_train_run *run,
+                                      struct cadre_error *err)
+{
+    const struct cadre_config *c = &run->spec->config;
+    const bool evaluates = !cadre_bench_wanted(&c->bench);
+    return cadre_reference_measure(rank, run->spec, run->first_step, run->last_step,
+                                   evaluates ? c->train.eval_batches : -1, err);
+}
+
+/* dpo without adapters: the reference is measured while its values are there, and what
+ * is trained takes their place. */
+static cadre_status fill_after_reference(struct cadre_rank *rank,
+                                         const struct cadre_train_run *run,
+                                         struct cadre_error *err)
+{
+    const char *reference = run->spec->config.tune.reference;
+    CADRE_TRY(*reference ? cadre_load_model(rank, reference, err)
+                         : take_model(rank, run, err));
+    CADRE_TRY(measure_reference(rank, run, err));
+    if (!run->checkpoint && !*reference)
+        return CADRE_OK;
+    CADRE_TRY(run->checkpoint ? take_checkpoint(rank, run, err)
+                              : take_model(rank, run, err));
+    cadre_status rc = cadre_chain_sync(&rank->chain, CADRE_SYNC_PARAMS);
+    return rc == CADRE_OK ? rc : cadre_fail(err, rc, "%s", rank->failure.text);
+}
+
+static cadre_status fill(struct cadre_rank *rank, const struct cadre_train_run *run,
+                         struct cadre_error *err)
+{
+    if (cadre_rank_has_pairs(rank) && rank->model->config.lora.rank == 0)
+        return fill_after_reference(rank, run, err);
+    CADRE_TRY(run->checkpoint ? take_checkpoint(rank, run, err)
+                              : take_model(rank, run, err));
+    return measure_reference(rank, run, err);
 }
 
 /* With progress shown, and Ctrl-C answered. */

@@ -16,6 +16,17 @@
 #include "core/train/predict.h"
 #include "core/train/recut.h"
 
+/* What dpo reads besides what it trains. */
+static cadre_status check_reference(const struct cadre_rank *rank,
+                                    const struct cadre_spec *spec,
+                                    struct cadre_error *err)
+{
+    const char *init = spec->config.model.init;
+    const char *reference = spec->config.tune.reference;
+    const char *from = *reference ? reference : init;
+    return *from ? cadre_load_model_check(rank, from, err) : CADRE_OK;
+}
+
 /* User errors are found before anything is started or written. */
 static cadre_status check(const struct cadre_train_run *run, struct cadre_error *err)
 {
@@ -30,6 +41,8 @@ static cadre_status check(const struct cadre_train_run *run, struct cadre_error 
         rc = cadre_load_check(&rank, run->checkpoint, err);
     else if (*init || *adapter)
         rc = cadre_load_model_check(&rank, init, err);
+    if (rc == CADRE_OK && spec->run.preference.on && rank.model->config.lora.rank == 0)
+        rc = check_reference(&rank, spec, err);
     cadre_rank_fini(&rank);
     return rc == CADRE_E_IO ? CADRE_E_INVALID : rc;
 }

@@ -23,35 +23,65 @@ bool cadre_adapter_is(const char *dir)
     return is;
 }
 
-/* ---- tune.method = full ---- */
+/* Has the run adapters? */
+static bool adapts(const struct cadre_config_tune *tune)
+{
+    return tune->method == CADRE_CONFIG_TUNE_LORA ||
+           tune->method == CADRE_CONFIG_TUNE_QLORA ||
+           (tune->method == CADRE_CONFIG_TUNE_DPO &&
+            tune->adapters != CADRE_CONFIG_ADAPTERS_NONE);
+}
+
+/* ---- keys of other methods ---- */
 
 struct unused {
     const struct cadre_options *options;
+    const struct cadre_config_tune *tune;
     cadre_status rc;
     struct cadre_error *err;
 };
+
+/* Is it a key of dpo alone? */
+static bool is_of_dpo(const char *key)
+{
+    static const char *const keys[] = {"adapters", "beta", "label_smoothing",
+                                       "reference"};
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
+        if (strcmp(key, keys[i]) == 0)
+            return true;
+    return false;
+}
 
 /* A key that would be ignored. A run's config.ini holds all keys, with defaults. */
 static void refuse_unused(void *arg, const char *section,
                           const struct cadre_option *option, const char *value)
 {
     struct unused *all = arg;
+    const char *method = cadre_options_raw(all->options, "tune.method");
+    const bool dpo = all->tune->method == CADRE_CONFIG_TUNE_DPO;
+    const bool of_dpo = is_of_dpo(option->key);
     char name[64];
     if (all->rc != CADRE_OK || strcmp(section, "tune") != 0 ||
         strcmp(option->key, "method") == 0 || strcmp(option->key, "base") == 0 ||
-        strcmp(value, option->def) == 0)
+        strcmp(value, option->def) == 0 || (of_dpo ? dpo : adapts(all->tune)))
         return;
     snprintf(name, sizeof name, "tune.%s", option->key);
     all->rc = cadre_fail(all->err, CADRE_E_INVALID,
-                         "%s = %s (%s) is of adapters, but tune.method = full has "
-                         "none; set tune.method = lora, or leave the key out",
-                         name, value, cadre_options_source(all->options, name));
+                         "%s = %s (%s) is of %s, but tune.method = %s %s; set %s, or "
+                         "leave the key out",
+                         name, value, cadre_options_source(all->options, name),
+                         of_dpo ? "preferences" : "adapters", method,
+                         of_dpo ? "learns none" : "has none",
+                         of_dpo ? "tune.method = dpo"
+                         : dpo  ? "tune.adapters = lora"
+                                : "tune.method = lora");
 }
 
-static cadre_status check_unused(const struct cadre_options *options,
+static cadre_status check_unused(const struct cadre_config_tune *tune,
+                                 const struct cadre_options *options,
                                  struct cadre_error *err)
 {
-    struct unused all = {options, CADRE_OK, err};
+    struct unused all = {options, tune, CADRE_OK, err};
     cadre_options_each(options, refuse_unused, &all);
     return all.rc;
 }
@@ -88,11 +118,11 @@ static cadre_status check_method(enum cadre_config_tune_method method,
                                  const struct cadre_options *options,
                                  struct cadre_error *err)
 {
-    if (method == CADRE_CONFIG_TUNE_LORA || method == CADRE_CONFIG_TUNE_QLORA)
+    if (method != CADRE_CONFIG_TUNE_QAT)
         return CADRE_OK;
     return cadre_fail(err, CADRE_E_UNSUPPORTED,
                       "tune.method = %s is not built in this version; expected full, "
-                      "lora or qlora",
+                      "lora, qlora or dpo",
                       cadre_options_raw(options, "tune.method"));
 }
 
@@ -105,9 +135,21 @@ cadre_status cadre_adapter_setup(const struct cadre_config *config,
     struct cadre_lora_config *lora = &model->lora;
     uint32_t targets;
     *lora = (struct cadre_lora_config){0};
-    if (tune->method == CADRE_CONFIG_TUNE_FULL)
-        return check_unused(options, err);
     CADRE_TRY(check_method(tune->method, options, err));
+    CADRE_TRY(check_unused(tune, options, err));
+    if (*tune->reference && !*config->model.init)
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "tune.reference = %s without model.init, the model to train; "
+                          "set that too, or leave tune.reference out",
+                          tune->reference);
+    if (!adapts(tune))
+        return CADRE_OK;
+    if (*tune->reference)
+        return cadre_fail(
+            err, CADRE_E_UNSUPPORTED,
+            "tune.reference = %s with tune.adapters = %s, whose reference "
+            "is the model without them; leave one of the keys out",
+            tune->reference, cadre_options_raw(options, "tune.adapters"));
     CADRE_TRY(cadre_modules_parse(model->arch, tune->targets, &targets, err));
     struct cadre_peft found = {
         .rank = tune->rank,

@@ -46,8 +46,8 @@ static cadre_status add_folder(struct cadre_hash *hash, const char *dir,
     cadre_status rc = pattern && buffer ? CADRE_OK : cadre_no_memory(err, "a checksum");
     if (rc == CADRE_OK && glob(pattern, 0, NULL, &found) != 0)
         rc = cadre_fail(err, CADRE_E_INVALID,
-                        "model.init: '%s' has no model*.safetensors, expected the "
-                        "frozen weights of tune.method = lora there",
+                        "'%s' has no model*.safetensors, expected the weights there "
+                        "that model.init, or tune.reference, names",
                         dir);
     for (size_t i = 0; rc == CADRE_OK && i < found.gl_pathc; i++)
         rc = add_file(hash, found.gl_pathv[i], buffer, err);

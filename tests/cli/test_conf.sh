@@ -57,6 +57,8 @@ run tuned train "$conf/finetune-lora.ini" --out tuned "${few[@]}"
 has tuned "3 steps with single done, in 'tuned'"
 run tuned-merge merge tuned --out merged
 run tuned-eval eval tuned --set train.eval_batches=1
+run pairs train "$conf/finetune-dpo.ini" --out pairs "${few[@]}"
+has pairs "3 steps with single done, in 'pairs'"
 
 # ---- on text that is always there ----
 seq 1 20000 >data.txt

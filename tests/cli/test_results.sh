@@ -18,6 +18,8 @@ train ecg run 0 "${stages[@]}" log.tensorboard=yes log.openmetrics=FILE.prom
 train ecg class 0 data.task=vbd model.head=classify train.steps=1 strategy.stack=ddp:2 \
     log.trace=yes log.trace_format=kineto report.price_per_hour=1.5 \
     balance.micro_batches=3,1 device.pace=0.9
+train text pairs 0 data.format=instruct "data.path=$CADRE_SRC/tests/samples/dpo/pairs.json" \
+    data.template=plain tune.method=dpo train.steps=1
 train text bench 0 bench.steps=2 bench.warmup=1
 train text sweep 0 strategy.stack=mig:2 mig.mode=independent train.steps=2 \
     "mig.sweep=optim.lr: 3e-3 1e-3"
@@ -87,7 +89,7 @@ section_of() {
 
 # ---- both ways ----
 
-find run class bench sweep lost cut compared printed checked -type f | sort >files
+find run class pairs bench sweep lost cut compared printed checked -type f | sort >files
 while read -r file; do
     name=${file##*/}
     case $file in

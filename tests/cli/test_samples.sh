@@ -10,7 +10,7 @@ trap 'rm -rf "$tmp"' EXIT
 
 (cd "$samples" && sha256sum --check --quiet SHA256SUMS)
 cut -c 67- "$samples/SHA256SUMS" >"$tmp/named"
-(cd "$samples" && find -- */* -type f ! -path 'checkpoint-*' ! -path 'families/*' \
+(cd "$samples" && find -- */* -type f ! -path 'checkpoint-*' ! -path 'dpo/*' ! -path 'families/*' \
     ! -path 'lora/*' ! -path 'nf4/*' ! -path 'planner/*' ! -path 'referee/*' \
     ! -path 'tokenizers/*') | LC_ALL=C sort >"$tmp/present"
 diff "$tmp/named" "$tmp/present"

@@ -71,6 +71,59 @@ START_TEST(all_targets_ignored)
 }
 END_TEST
 
+enum { SEQUENCES = 3, TIME = 5 };
+static const double seeds[SEQUENCES] = {0.75, -0.5, 0.125};
+
+/* What backward is the gradient of, with seeds of its own for each sequence. */
+static double seeded_loss(struct test_trainer *t)
+{
+    double sum = 0;
+    test_trainer_forward(t, SEQUENCES, TIME);
+    for (int row = 0; row < SEQUENCES * TIME; row++)
+        sum += seeds[row / TIME] * t->loss_rows[row];
+    return sum;
+}
+
+static void check_seeds(int64_t head_rows, bool split)
+{
+    struct cadre_model_config config = test_small_model(CADRE_ARCH_LLAMA);
+    struct test_trainer t;
+    config.head_rows = head_rows;
+    test_trainer_open(&t, &config, 0, 1, SEQUENCES, TIME);
+    test_trainer_scramble(&t, 1, 0.3);
+    test_trainer_random_batch(&t, 2, SEQUENCES, TIME);
+    t.loss_seeds = seeds;
+    seeded_loss(&t);
+    test_trainer_backward(&t, split);
+    for (uint32_t i = 0; i < t.model->n_params; i++) {
+        const uint64_t e = test_trainer_count(&t, i) / 2;
+        double *value = t.values[i] ? (double *)t.values[i] + e : NULL;
+        const double h = 1e-3, grad = test_trainer_get(&t, t.grads[i], e);
+        double at[5], x;
+        if (!value)
+            continue; /* tied: with its owner */
+        x = *value;
+        for (int k = -2; k <= 2; k++) {
+            *value = x + k * h;
+            at[k + 2] = seeded_loss(&t);
+        }
+        *value = x;
+        ck_assert_double_eq_tol(
+            grad, (at[0] - 8 * at[1] + 8 * at[3] - at[4]) / (12 * h), 1e-8);
+    }
+    test_trainer_close(&t);
+}
+
+/* As the loss of pairs has: also where chunks of rows end within a sequence. */
+START_TEST(seeds_of_sequences)
+{
+    check_seeds(0, false);
+    check_seeds(0, true);
+    check_seeds(4, false);
+    check_seeds(4, true);
+}
+END_TEST
+
 /* A classifier sees the last token alone, so what follows from earlier rows of the norm
  * must not leak: the score of a prefix is the score of the same tokens as a batch. */
 START_TEST(classifier_reads_the_last_row)
@@ -103,6 +156,7 @@ Suite *test_suite(void)
     tcase_add_test(tc, classification_gradients);
     tcase_add_test(tc, loss_is_that_of_the_logits);
     tcase_add_test(tc, all_targets_ignored);
+    tcase_add_test(tc, seeds_of_sequences);
     tcase_add_test(tc, classifier_reads_the_last_row);
     suite_add_tcase(s, tc);
     return s;

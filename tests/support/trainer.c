@@ -318,6 +318,7 @@ static struct cadre_pass pass_of(const struct test_trainer *t, uint32_t unit)
         .targets = t->device_targets,
         .positions = t->positions,
         .loss_seed = t->seed,
+        .loss_seeds = t->loss_seeds,
         .loss_rows = t->device_rows,
         .training = t->training,
         .sample = t->sample,

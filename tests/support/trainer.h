@@ -29,6 +29,7 @@ struct test_trainer {
     double seed; /* 1 / count of its targets */
     int beta; /* 1: gradients are accumulated */
     int begun, ended; /* calls of the gradient hooks in the last backward */
+    const double *loss_seeds; /* (B), the test's; NULL: `seed` is that of every row */
     bool training; /* set by a test of dropout before forward, with the next one */
     uint64_t sample;
     /* set by a test of tensor parallelism before forward */

@@ -38,6 +38,13 @@ START_TEST(scales)
         set_up("method=lora rank=4 alpha=6 rslora=yes", CADRE_ARCH_LLAMA, &lora, NULL),
         CADRE_OK);
     ck_assert(lora.scale == 3);
+    ck_assert_int_eq(set_up("method=dpo beta=0.2", CADRE_ARCH_GPT2, &lora, NULL),
+                     CADRE_OK);
+    ck_assert_int_eq(lora.rank, 0);
+    ck_assert_int_eq(
+        set_up("method=dpo adapters=lora rank=4", CADRE_ARCH_GPT2, &lora, NULL),
+        CADRE_OK);
+    ck_assert_int_eq(lora.rank, 4);
 }
 END_TEST
 
@@ -63,8 +70,11 @@ static const struct refused {
     const char *keys, *says;
 } refused[] = {
     {"rank=4", "tune.rank = 4 (the test) is of adapters"},
-    {"method=dpo", "tune.method = dpo is not built"},
-    {"method=dpo", "tune.method = dpo is not built"},
+    {"method=dpo rank=4",
+     "of adapters, but tune.method = dpo has none; set tune.adapters"},
+    {"method=lora beta=0.2", "tune.beta = 0.2 (the test) is of preferences, but"},
+    {"adapters=lora", "of preferences, but tune.method = full learns none"},
+    {"method=dpo reference=/nowhere", "tune.reference = /nowhere without model.init"},
     {"method=qat", "tune.method = qat is not built"},
     {"method=lora targets=q", "'q' is no module of a gpt2 block"},
     {"method=lora adapter=/nowhere", "/nowhere"},

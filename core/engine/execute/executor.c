@@ -262,6 +262,8 @@ static cadre_status make_slots(struct cadre_executor *exec,
             if (!slot->positions)
                 return CADRE_E_RESOURCE;
         }
+        if (config->preference && !cadre_executor_make_seeds(config, slot))
+            return CADRE_E_RESOURCE;
         if (bytes == 0)
             continue;
         char *memory = cadre_ledger_alloc(config->ledger, CADRE_SPACE_DEVICE, bytes,
@@ -462,6 +464,7 @@ void cadre_executor_destroy(struct cadre_executor *exec)
         for (uint32_t s = 0; exec->chunk[c].slot && s < exec->chunk[c].plan.live; s++) {
             free(exec->chunk[c].slot[s].x);
             free(exec->chunk[c].slot[s].positions);
+            free(exec->chunk[c].slot[s].loss_seeds);
         }
     for (int c = 0; exec->chunk && c < exec->n_chunks; c++)
         free(exec->chunk[c].slot);

@@ -18,6 +18,7 @@
 #include "core/engine/strategy/chain.h"
 
 struct cadre_executor;
+struct cadre_preference;
 struct cadre_kv_cache;
 
 struct cadre_executor_config {
@@ -37,6 +38,9 @@ struct cadre_executor_config {
     bool recompute, exact;
     bool pinned; /* batches go through page-locked memory */
     double *losses; /* by global micro-batch; device memory */
+    /* NULL: the loss is that of each target. Else of pairs, and `losses` has
+     * cadre_preference_width values of each micro-batch. */
+    struct cadre_preference *preference;
     const double *loss_scale; /* factor of the loss in backward; NULL: 1 */
     const struct cadre_stages *stages; /* NULL: every unit is on this rank */
     struct cadre_timeline *timeline; /* NULL: passes are not timed */
@@ -106,6 +110,7 @@ struct cadre_eval {
     int64_t batch, time;
     double loss_sum;
     int64_t n_targets;
+    double *sequence_losses; /* (B) written: of each sequence; NULL: not wanted */
     void *logits;
     int64_t some_rows;
     void (*each_rows)(void *arg, int64_t first, int64_t n);

@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "core/base/tree.h"
 #include "core/tensor/dtype.h"
 #include "core/tensor/half.h"
 
@@ -36,6 +37,9 @@ static cadre_status add_losses(struct cadre_executor *exec, struct cadre_eval *e
         eval->loss_sum += exec->loss_host[i];
         eval->n_targets += eval->targets[i] >= 0;
     }
+    for (int64_t b = 0; rc == CADRE_OK && eval->sequence_losses && b < eval->batch; b++)
+        eval->sequence_losses[b] =
+            cadre_tree_sum(exec->loss_host + b * eval->time, (size_t)eval->time);
     eval->has_head = true;
     return rc;
 }

@@ -7,6 +7,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/rank_page.h"
+#include "core/engine/execute/preference.h"
 #include "core/tensor/dtype.h"
 
 static bool is_block(const struct cadre_executor *exec, uint32_t unit)
@@ -310,6 +311,8 @@ void cadre_executor_set_pass(struct cadre_executor *exec,
         .positions = slot->positions,
         .targets = slot->targets,
         .loss_seed = cadre_executor_seed(exec),
+        .loss_seeds = slot->loss_seeds,
+        .without_adapters = config->preference && config->preference->measuring,
         .loss_rows = exec->loss_rows,
         .training = !exec->forward_only,
         .sample = cadre_executor_sample(exec, slot),
@@ -394,7 +397,8 @@ static cadre_status forward(struct cadre_executor *exec,
     }
     if (rc == CADRE_OK && chunk->plan.end == exec->config.model->n_units &&
         !exec->batch_by_caller)
-        rc = cadre_executor_collect(exec, slot);
+        rc = exec->config.preference ? cadre_executor_collect_pairs(exec, slot, why)
+                                     : cadre_executor_collect(exec, slot);
     chunk->forwards++;
     if (exec->forward_only) {
         slot->busy = false;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Inside the executor: executor.c is its memory, executor_pass.c runs units,
- * executor_sequential.c is the sequential schedule, executor_eval.c evaluates. */
+ * executor_sequential.c is the sequential schedule, executor_eval.c evaluates,
+ * executor_pairs.c has the loss of pairs. */
 #ifndef CADRE_ENGINE_EXECUTE_EXECUTOR_PRIVATE_H
 #define CADRE_ENGINE_EXECUTE_EXECUTOR_PRIVATE_H
 
@@ -16,6 +17,7 @@ struct cadre_slot {
     int64_t global_microbatch;
     int32_t *tokens, *targets; /* device; NULL where the chunk needs none */
     int32_t *positions; /* host; NULL unless samples are packed */
+    double *loss_seeds; /* (B) host, of pairs from forward to backward; else NULL */
     char **x; /* per unit of the chunk: its input (N, C), NULL for the embedding; lent
                  for blocks while the slot is busy, as are the next two */
     char **saved; /* per unit; recomputed blocks share exec->resaved */
@@ -129,6 +131,14 @@ cadre_status cadre_executor_load(struct cadre_executor *exec, struct cadre_slot 
 /* Sum the head's row losses into the core's array; does not wait. */
 cadre_status cadre_executor_collect(struct cadre_executor *exec,
                                     const struct cadre_slot *slot);
+/* Space for a slot's loss seeds, to be freed. */
+bool cadre_executor_make_seeds(const struct cadre_executor_config *config,
+                               struct cadre_slot *slot);
+/* The same of pairs, for which it waits: their figures or log-probabilities, and the
+ * slot's loss seeds. */
+cadre_status cadre_executor_collect_pairs(struct cadre_executor *exec,
+                                          struct cadre_slot *slot,
+                                          struct cadre_error *why);
 /* d(step's loss)/d(loss of a row) */
 double cadre_executor_seed(const struct cadre_executor *exec);
 

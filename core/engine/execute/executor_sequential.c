@@ -26,8 +26,9 @@ static bool may_keep(const struct cadre_executor *exec)
 {
     const struct cadre_executor_config *config = &exec->config;
     return config->device->ops->async && !exec->no_graphs && !exec->forward_only &&
-           !config->counted && !config->packed && config->chain->n == 0 &&
-           exec->n_chunks == 1 && (!config->exact || exec->accumulation.n == 1);
+           !config->counted && !config->packed && !config->preference &&
+           config->chain->n == 0 && exec->n_chunks == 1 &&
+           (!config->exact || exec->accumulation.n == 1);
 }
 
 /* The bookkeeping of a micro-batch that a graph runs, or (by = -1) did not run. */

@@ -20,6 +20,12 @@ struct cadre_instance {
     const char *axis; /* that it owns; NULL: none */
 };
 
+/* Of tune.method = dpo: see core/engine/execute/preference.h. */
+struct cadre_preference_config {
+    bool on;
+    double beta, smoothing;
+};
+
 struct cadre_run_spec {
     const struct cadre_options *options; /* resolved */
     const struct cadre_config *config; /* their typed values */
@@ -41,10 +47,12 @@ struct cadre_run_spec {
     int64_t global_batch, micro_batch, time, prefetch;
     uint64_t seed;
     bool exact, recompute;
+    struct cadre_preference_config preference;
     bool nf4_base; /* frozen matrices of blocks are stored in nf4 */
     double loss_scale; /* first loss scale under fp16; 0: CADRE_LOSS_SCALE_FIRST */
     bool pinned; /* batches go through page-locked memory */
-    uint64_t base_sum; /* of the frozen weights of a run with adapters */
+    uint64_t base_sum; /* of the frozen weights of a run with adapters, or of
+                          dpo's reference */
     const double *unit_seconds; /* measured, by unit; NULL: not measured */
     uint64_t
         fingerprint; /* of build, plugins, options and data: must agree on all ranks */

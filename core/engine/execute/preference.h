@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The loss of pairs of a chosen and a rejected answer: direct preference optimization
+ * (Rafailov et al. 2023), with label smoothing (Mitchell 2023). Samples 2i and 2i + 1
+ * are a pair. With log-probabilities of whole answers, sums over their targets,
+ *   u = (log pi(chosen) - log pi(rejected)) - (log ref(chosen) - log ref(rejected)),
+ *   loss = -(1 - e) log sigmoid(beta u) - e log sigmoid(-beta u).
+ * What the reference gives is measured once, before the first step, and kept by sample:
+ * it is a number for each, and no second model. */
+#ifndef CADRE_ENGINE_EXECUTE_PREFERENCE_H
+#define CADRE_ENGINE_EXECUTE_PREFERENCE_H
+
+#include "core/engine/layout/run_spec.h"
+
+/* Of a pair, and summed over pairs. A reward is beta (log pi - log ref). */
+enum cadre_preference_figure {
+    CADRE_PREFERENCE_LOSS,
+    CADRE_PREFERENCE_CHOSEN,
+    CADRE_PREFERENCE_REJECTED,
+    CADRE_PREFERENCE_ACCURACY, /* 1 where the chosen answer has the larger reward */
+    CADRE_PREFERENCE_MARGIN, /* between the two rewards */
+    CADRE_PREFERENCE_LOG_CHOSEN, /* log pi */
+    CADRE_PREFERENCE_LOG_REJECTED,
+    CADRE_PREFERENCE_FIGURES,
+};
+
+/* As TRL and torchtune print it: "rewards/chosen"; "loss". */
+const char *cadre_preference_name(enum cadre_preference_figure figure);
+
+/* Of a rank. */
+struct cadre_preference {
+    struct cadre_preference_config config;
+    const struct cadre_dataset *dataset; /* NULL: no pairs are trained on */
+    /* by sample of the split: log ref, NaN where it was not measured; the same on all
+     * ranks */
+    double *train, *valid;
+    uint64_t n_train, n_valid;
+    bool measuring; /* passes give log-probabilities of the reference */
+};
+
+/* Nothing is known of the reference. Errors: CADRE_E_RESOURCE. */
+cadre_status cadre_preference_init(struct cadre_preference *preference,
+                                   const struct cadre_preference_config *config,
+                                   const struct cadre_dataset *dataset);
+void cadre_preference_fini(struct cadre_preference *preference);
+
+/* Doubles of a micro-batch of `batch` samples: the figures, or while measuring the
+ * log-probabilities of its samples. */
+size_t cadre_preference_width(int64_t batch);
+
+/* One pair: policy and reference are log-probabilities of the chosen and the rejected
+ * answer. *slope = d loss / d u. Both may be NULL. [any thread] */
+void cadre_preference_judge(const struct cadre_preference_config *config,
+                            const double policy[2], const double reference[2],
+                            double figures[CADRE_PREFERENCE_FIGURES], double *slope);
+
+/* The training sample at a global position of the run. */
+uint64_t cadre_preference_sample(const struct cadre_preference *preference,
+                                 uint64_t position);
+
+#endif
