@@ -95,9 +95,9 @@ struct cadre_config_tune {
     enum cadre_config_tune_method method;
     enum cadre_config_base base;
     const char *targets, *adapter;
-    int64_t rank;
+    int64_t rank, group;
     double alpha, dropout;
-    bool rslora;
+    bool rslora, quantized;
 };
 
 struct cadre_config_device {

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/base/path.h"
+#include "core/tune/int4_file.h"
 #include "core/tune/peft.h"
 #include "core/tune/modules.h"
 
@@ -23,10 +24,12 @@ bool cadre_adapter_is(const char *dir)
     return is;
 }
 
-/* ---- tune.method = full ---- */
+/* ---- keys of other methods ---- */
 
 struct unused {
     const struct cadre_options *options;
+    const char *method; /* tune.method */
+    bool adapters; /* it has them */
     cadre_status rc;
     struct cadre_error *err;
 };
@@ -36,24 +39,77 @@ static void refuse_unused(void *arg, const char *section,
                           const struct cadre_option *option, const char *value)
 {
     struct unused *all = arg;
+    const bool of_qat =
+        strcmp(option->key, "group") == 0 || strcmp(option->key, "quantized") == 0;
     char name[64];
     if (all->rc != CADRE_OK || strcmp(section, "tune") != 0 ||
         strcmp(option->key, "method") == 0 || strcmp(option->key, "base") == 0 ||
-        strcmp(value, option->def) == 0)
+        strcmp(value, option->def) == 0 ||
+        (of_qat ? strcmp(all->method, "qat") == 0 : all->adapters))
         return;
     snprintf(name, sizeof name, "tune.%s", option->key);
-    all->rc = cadre_fail(all->err, CADRE_E_INVALID,
-                         "%s = %s (%s) is of adapters, but tune.method = full has "
-                         "none; set tune.method = lora, or leave the key out",
-                         name, value, cadre_options_source(all->options, name));
+    all->rc = cadre_fail(
+        all->err, CADRE_E_INVALID,
+        "%s = %s (%s) is of %s, but tune.method = %s has none; set tune.method = %s, "
+        "or leave the key out",
+        name, value, cadre_options_source(all->options, name),
+        of_qat ? "quantization" : "adapters", all->method, of_qat ? "qat" : "lora");
 }
 
-static cadre_status check_unused(const struct cadre_options *options,
+static cadre_status check_unused(const struct cadre_options *options, bool adapters,
                                  struct cadre_error *err)
 {
-    struct unused all = {options, CADRE_OK, err};
+    struct unused all = {options, cadre_options_raw(options, "tune.method"), adapters,
+                         CADRE_OK, err};
     cadre_options_each(options, refuse_unused, &all);
     return all.rc;
+}
+
+/* ---- tune.method = qat ---- */
+
+/* A converted model would be quantised once more, and to other values: the scale of a
+ * group comes from its largest weight, which rounding has changed. */
+static cadre_status check_converted(const struct cadre_config *config,
+                                    struct cadre_error *err)
+{
+    const char *init = config->model.init;
+    char *path = cadre_path_join(init, CADRE_INT4_FILE);
+    if (!path)
+        return cadre_no_memory(err, "a path");
+    const bool is = *init && cadre_path_exists(path);
+    free(path);
+    if (is == config->tune.quantized)
+        return CADRE_OK;
+    if (is)
+        return cadre_fail(
+            err, CADRE_E_INVALID,
+            "model.init = %s holds weights that are quantised already (it "
+            "has " CADRE_INT4_FILE "); set tune.quantized = yes to read "
+            "them as they are, or name the run that they are from",
+            init);
+    return cadre_fail(
+        err, CADRE_E_INVALID,
+        "tune.quantized = yes, but model.init = '%s' has no " CADRE_INT4_FILE
+        "; name a folder that cadre merge made of a run of qat",
+        init);
+}
+
+static cadre_status set_up_qat(const struct cadre_config *config,
+                               const struct cadre_options *options,
+                               struct cadre_model_config *model,
+                               struct cadre_error *err)
+{
+    CADRE_TRY(check_unused(options, false, err));
+    if (config->tune.base != CADRE_CONFIG_BASE_FULL)
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "tune.base = nf4 is of frozen weights, but tune.method = qat "
+                          "trains all; leave the key out");
+    CADRE_TRY(check_converted(config, err));
+    model->qat = (struct cadre_qat_config){
+        .group = config->tune.group,
+        .stored = config->tune.quantized,
+    };
+    return CADRE_OK;
 }
 
 /* ---- adapters ---- */
@@ -92,7 +148,7 @@ static cadre_status check_method(enum cadre_config_tune_method method,
         return CADRE_OK;
     return cadre_fail(err, CADRE_E_UNSUPPORTED,
                       "tune.method = %s is not built in this version; expected full, "
-                      "lora or qlora",
+                      "lora, qlora or qat",
                       cadre_options_raw(options, "tune.method"));
 }
 
@@ -105,9 +161,13 @@ cadre_status cadre_adapter_setup(const struct cadre_config *config,
     struct cadre_lora_config *lora = &model->lora;
     uint32_t targets;
     *lora = (struct cadre_lora_config){0};
+    model->qat = (struct cadre_qat_config){0};
     if (tune->method == CADRE_CONFIG_TUNE_FULL)
-        return check_unused(options, err);
+        return check_unused(options, false, err);
+    if (tune->method == CADRE_CONFIG_TUNE_QAT)
+        return set_up_qat(config, options, model, err);
     CADRE_TRY(check_method(tune->method, options, err));
+    CADRE_TRY(check_unused(options, true, err));
     CADRE_TRY(cadre_modules_parse(model->arch, tune->targets, &targets, err));
     struct cadre_peft found = {
         .rank = tune->rank,

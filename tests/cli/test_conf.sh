@@ -56,6 +56,10 @@ run tuned-plan train "$conf/finetune-lora.ini" --out tuned --dry-run
 run tuned train "$conf/finetune-lora.ini" --out tuned "${few[@]}"
 has tuned "3 steps with single done, in 'tuned'"
 run tuned-merge merge tuned --out merged
+run qat train "$conf/finetune-qat.ini" --out qat "${few[@]}"
+has qat "3 steps with single done, in 'qat'"
+run qat-merge merge qat --out qat-int4
+has qat-merge "quantised in 'qat-int4': int4 in groups of 32"
 run tuned-eval eval tuned --set train.eval_batches=1
 
 # ---- on text that is always there ----

@@ -161,7 +161,7 @@ runs merge-full 2 "$cadre" merge "$tmp/base" --out "$tmp/new"
 says merge-full "has no adapter"
 
 # ---- what is refused ----
-for method in dpo qat; do
+for method in dpo; do
     refused method "tune.method = $method is not built" tune.method=$method
 done
 refused unused "tune.rank = 4 .* is of adapters, but tune.method = full" tune.rank=4
