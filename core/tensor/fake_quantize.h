@@ -12,21 +12,18 @@
 
 /* value = (code - zero) * scale, low <= code <= high */
 struct cadre_grid {
-    float scale, zero, low, high;
+    float scale, inverse, zero, low, high; /* inverse: 1 / scale */
 };
 
 /* Of weights whose largest magnitude is `most`; `finite` is false where one of them is
  * not, and then every value is NaN. */
 static inline struct cadre_grid cadre_grid_int4(float most, bool finite)
 {
+    struct cadre_grid grid = {.low = -8, .high = 7};
     const float scale = most / 7.5F;
-    return (struct cadre_grid){
-        .scale = !finite           ? NAN
-                 : scale > FLT_MIN ? scale
-                                   : FLT_MIN,
-        .low = -8,
-        .high = 7,
-    };
+    grid.scale = !finite ? NAN : scale > FLT_MIN ? scale : FLT_MIN;
+    grid.inverse = 1.0F / grid.scale;
+    return grid;
 }
 
 /* Of a token whose values lie between least and most. */
@@ -36,6 +33,7 @@ static inline struct cadre_grid cadre_grid_int8(float least, float most, bool fi
     struct cadre_grid grid = {.low = -128, .high = 127};
     const float scale = (high - low) / 255.0F;
     grid.scale = !finite ? NAN : scale > FLT_EPSILON ? scale : FLT_EPSILON;
+    grid.inverse = 1.0F / grid.scale;
     const float zero = -128 - rintf(low / grid.scale);
     grid.zero = zero < -128 ? -128 : zero > 127 ? 127 : zero;
     return grid;
@@ -46,7 +44,7 @@ static inline struct cadre_grid cadre_grid_int8(float least, float most, bool fi
  * sign of a zero is lost, which the product with the scale would show. */
 static inline float cadre_grid_code(struct cadre_grid grid, float x)
 {
-    const float to = 0x1.8p23F, at = x * (1.0F / grid.scale) + to;
+    const float to = 0x1.8p23F, at = x * grid.inverse + to;
     return at - to + grid.zero;
 }
 

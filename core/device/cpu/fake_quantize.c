@@ -9,7 +9,7 @@
 #include "core/tensor/dtype.h"
 #include "core/tensor/half.h"
 
-enum { STRIP = 256, GRAIN = 16 };
+enum { STRIP = 256, LANES = 16, GRAIN = 16 };
 
 /* Elements [at, at + n) of a tensor, in fp32 and back. */
 static void load(uint32_t dtype, const void *x, int64_t at, int64_t n, float *to)
@@ -36,38 +36,26 @@ static void store(uint32_t dtype, void *y, int64_t at, int64_t n, const float *f
         ((uint16_t *)y)[at + i] = cadre_f16_from_f32(from[i]);
 }
 
-/* What a strip of columns holds, each column for itself. */
+/* What columns hold, each for itself; or all of them what one group does. */
 struct range {
     float least[STRIP], most[STRIP];
-    bool finite[STRIP];
+    float bad[STRIP]; /* 0; NaN where a value is not finite */
 };
-
-static void widen_range(struct range *range, int64_t n, const float *x)
-{
-    for (int64_t i = 0; i < n; i++) {
-        range->least[i] = x[i] < range->least[i] ? x[i] : range->least[i];
-        range->most[i] = x[i] > range->most[i] ? x[i] : range->most[i];
-        range->finite[i] &= fabsf(x[i]) <= FLT_MAX;
-    }
-}
-
-/* The first column holds all n of them. */
-static void join_range(struct range *range, int64_t n)
-{
-    for (int64_t i = 1; i < n; i++) {
-        range->least[0] =
-            range->least[i] < range->least[0] ? range->least[i] : range->least[0];
-        range->most[0] =
-            range->most[i] > range->most[0] ? range->most[i] : range->most[0];
-        range->finite[0] &= range->finite[i];
-    }
-}
 
 static void clear_range(struct range *range, int64_t n)
 {
-    for (int64_t i = 0; i < n; i++) {
-        range->least[i] = range->most[i] = 0; /* 0 is in every grid */
-        range->finite[i] = true;
+    for (int64_t i = 0; i < n; i++)
+        range->least[i] = range->most[i] = range->bad[i] = 0; /* 0 is in every grid */
+}
+
+/* LANES of them: a number that the compiler knows, for vector code. */
+static void widen_lanes(struct range *range, int64_t at, const float *x)
+{
+    float *least = range->least + at, *most = range->most + at, *bad = range->bad + at;
+    for (int k = 0; k < LANES; k++) {
+        least[k] = x[k] < least[k] ? x[k] : least[k];
+        most[k] = x[k] > most[k] ? x[k] : most[k];
+        bad[k] += x[k] - x[k];
     }
 }
 
@@ -75,9 +63,20 @@ static struct cadre_grid grid_of(const struct cadre_fake_quantize *a,
                                  const struct range *range, int64_t i)
 {
     const float least = range->least[i], most = range->most[i];
-    return a->group > 0
-               ? cadre_grid_int4(-least > most ? -least : most, range->finite[i])
-               : cadre_grid_int8(least, most, range->finite[i]);
+    const bool finite = range->bad[i] == 0;
+    return a->group > 0 ? cadre_grid_int4(-least > most ? -least : most, finite)
+                        : cadre_grid_int8(least, most, finite);
+}
+
+static struct cadre_grid grid_of_all(const struct cadre_fake_quantize *a,
+                                     struct range *range)
+{
+    for (int k = 1; k < LANES; k++) {
+        range->least[0] = fminf(range->least[0], range->least[k]);
+        range->most[0] = fmaxf(range->most[0], range->most[k]);
+        range->bad[0] += range->bad[k];
+    }
+    return grid_of(a, range, 0);
 }
 
 static void clear_element(const struct cadre_fake_quantize *a, int64_t at)
@@ -87,21 +86,41 @@ static void clear_element(const struct cadre_fake_quantize *a, int64_t at)
     memset((char *)a->grad + (size_t)at * bytes, 0, bytes);
 }
 
+/* Elements [at, at + n) of x and zeros up to whole lanes: those change no range. */
+static void load_lanes(const struct cadre_fake_quantize *a, int64_t at, int64_t n,
+                       float x[STRIP])
+{
+    load(a->dtype, a->x, at, n, x);
+    for (int64_t i = n; i % LANES != 0; i++)
+        x[i] = 0;
+}
+
+/* Codes and values of LANES elements by one grid. */
+static void code_lanes(struct cadre_grid g, float *x, float *codes)
+{
+    for (int k = 0; k < LANES; k++) {
+        codes[k] = cadre_grid_code(g, x[k]);
+        x[k] = cadre_grid_value(g, cadre_grid_clamp(g, codes[k]));
+    }
+}
+
 /* Elements [at, at + n), element i by grid i * step. */
 static void apply(const struct cadre_fake_quantize *a, int64_t at, int64_t n,
                   const struct cadre_grid *grid, int step)
 {
-    float x[STRIP];
-    load(a->dtype, a->x, at, n, x);
-    for (int64_t i = 0; i < n; i++) {
-        const struct cadre_grid *g = &grid[i * step];
-        const float code = cadre_grid_code(*g, x[i]);
-        if (a->grad && (code < g->low || code > g->high))
-            clear_element(a, at + i);
-        x[i] = cadre_grid_value(*g, cadre_grid_clamp(*g, code));
+    float x[STRIP], codes[STRIP];
+    load_lanes(a, at, n, x);
+    for (int64_t i = 0; step == 0 && i < n; i += LANES)
+        code_lanes(*grid, x + i, codes + i);
+    for (int64_t i = 0; step == 1 && i < n; i++) {
+        codes[i] = cadre_grid_code(grid[i], x[i]);
+        x[i] = cadre_grid_value(grid[i], cadre_grid_clamp(grid[i], codes[i]));
     }
     if (a->y)
         store(a->dtype, a->y, at, n, x);
+    for (int64_t i = 0; a->grad && i < n; i++)
+        if (codes[i] < grid[i * step].low || codes[i] > grid[i * step].high)
+            clear_element(a, at + i);
 }
 
 static int64_t least_of(int64_t a, int64_t b)
@@ -121,14 +140,14 @@ static void along(const void *args, int64_t begin, int64_t end)
         const int64_t from = u % in_row * group;
         const int64_t at = u / in_row * a->columns + from;
         const int64_t n = least_of(group, a->columns - from);
-        clear_range(&range, STRIP);
+        clear_range(&range, LANES);
         for (int64_t i = 0; i < n; i += STRIP) {
             const int64_t m = least_of(STRIP, n - i);
-            load(a->dtype, a->x, at + i, m, x);
-            widen_range(&range, m, x);
+            load_lanes(a, at + i, m, x);
+            for (int64_t k = 0; k < m; k += LANES)
+                widen_lanes(&range, 0, x + k);
         }
-        join_range(&range, least_of(STRIP, n));
-        const struct cadre_grid grid = grid_of(a, &range, 0);
+        const struct cadre_grid grid = grid_of_all(a, &range);
         for (int64_t i = 0; i < n; i += STRIP)
             apply(a, at + i, least_of(STRIP, n - i), &grid, 0);
     }
@@ -146,10 +165,11 @@ static void down(const void *args, int64_t begin, int64_t end)
         const int64_t column = u % strips * STRIP, row = u / strips * a->group;
         const int64_t n = least_of(STRIP, a->columns - column);
         const int64_t last = least_of(row + a->group, a->rows);
-        clear_range(&range, n);
+        clear_range(&range, STRIP);
         for (int64_t r = row; r < last; r++) {
-            load(a->dtype, a->x, r * a->columns + column, n, x);
-            widen_range(&range, n, x);
+            load_lanes(a, r * a->columns + column, n, x);
+            for (int64_t k = 0; k < n; k += LANES)
+                widen_lanes(&range, k, x + k);
         }
         for (int64_t i = 0; i < n; i++)
             grid[i] = grid_of(a, &range, i);
