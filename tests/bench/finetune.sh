@@ -8,6 +8,7 @@
 . "$(dirname "$0")/lib.sh"
 cadre=${CADRE_BUILD:-$top/build}/cadre
 out=${COMPARISON:-$tmp/out}
+# shellcheck disable=SC2154 # $sets is of lib.sh
 settings "data.cache=$tmp/cache" "$@"
 [ -n "${COMPARISON:-}" ] ||
     "$cadre" compare "$top/conf/compare-finetune.ini" --out "$out" "${sets[@]}" \
