@@ -1,11 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `cadre merge CONF --out DIR`: a model folder whose weights have the adapter in them.
- */
+/* `cadre merge CONF --out DIR`: a model folder whose weights have the adapter, or the
+ * rounding of qat, in them. */
 #include "core/cli/cli.h"
 
 #include <stdio.h>
 
+#include "core/tune/int4_file.h"
 #include "core/tune/merge.h"
+
+static cadre_status check(const struct cadre_spec *spec,
+                          const struct cadre_cli_args *args, struct cadre_error *err)
+{
+    const struct cadre_qat_config *qat = &spec->run.model.qat;
+    if (*spec->config.tune.adapter || (qat->group > 0 && !qat->stored))
+        return CADRE_OK;
+    return cadre_fail(err, CADRE_E_INVALID,
+                      "merge: '%s' has no adapter and no weights to round; name a run "
+                      "of tune.method = lora, qlora or qat, or an adapter folder by "
+                      "--from",
+                      args->from ? args->from : args->conf);
+}
 
 static cadre_status merge(const struct cadre_cli_args *args, struct cadre_error *err)
 {
@@ -26,15 +40,16 @@ static cadre_status merge(const struct cadre_cli_args *args, struct cadre_error 
         .out = args->out,
     };
     cadre_rank_fini(&rank);
-    cadre_status rc =
-        *work.adapter ? cadre_merge(&work, err)
-                      : cadre_fail(err, CADRE_E_INVALID,
-                                   "merge: '%s' has no adapter; name a run of "
-                                   "tune.method = lora, or an adapter folder by --from",
-                                   args->from ? args->from : args->conf);
+    const char *from = *work.init ? work.init : "initial values";
+    cadre_status rc = check(spec, args, err);
     if (rc == CADRE_OK)
-        printf("'%s' and '%s' merged in '%s'\n",
-               *work.init ? work.init : "initial values", work.adapter, work.out);
+        rc = cadre_merge(&work, err);
+    if (rc == CADRE_OK && *work.adapter)
+        printf("'%s' and '%s' merged in '%s'\n", from, work.adapter, work.out);
+    else if (rc == CADRE_OK)
+        printf("'%s' quantised in '%s': int4 in groups of %lld, in '%s/%s' as codes\n",
+               from, work.out, (long long)work.model->qat.group, work.out,
+               CADRE_INT4_FILE);
     cadre_spec_destroy(spec);
     return rc;
 }
@@ -46,7 +61,7 @@ static const struct cadre_cli_option options[] = {
         .argument = "DIR",
         .kind = CADRE_CLI_FOLDER,
         .field = CADRE_CLI_FIELD(out),
-        .help = "the folder to make, of a model without adapters",
+        .help = "the folder to make, of a plain model",
     },
     CADRE_CLI_OPTION_FROM,
     {0},
@@ -55,11 +70,13 @@ static const struct cadre_cli_option options[] = {
 const struct cadre_cli_command cadre_command_merge = {
     .name = "merge",
     .synopsis = "CONF --out DIR [--from DIR] [--set SECTION.KEY=VALUE]...",
-    .summary = "put an adapter into the weights that it adapts",
+    .summary = "put an adapter, or the rounding of qat, into the weights",
     .details =
         "CONF is a run of tune.method = lora, or an ini file whose model.init is "
         "the frozen model, with the adapter's folder by --from: a run, a "
-        "checkpoint, or one that PEFT has saved.",
+        "checkpoint, or one that PEFT has saved. Of a run of tune.method = qat "
+        "the weights of blocks are rounded to int4, and DIR has their codes and "
+        "scales in int4.safetensors too.",
     .argument = "CONF",
     .kind = CADRE_CLI_CONF,
     .least = 1,

@@ -100,9 +100,9 @@ struct cadre_config_tune {
     enum cadre_config_tune_method method;
     enum cadre_config_base base;
     const char *targets, *adapter;
-    int64_t rank;
+    int64_t rank, group;
     double alpha, dropout;
-    bool rslora;
+    bool rslora, quantized;
     /* of dpo */
     enum cadre_config_adapters adapters;
     double beta, label_smoothing;

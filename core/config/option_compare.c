@@ -16,7 +16,7 @@ bool cadre_option_same(const char *a, const char *b)
 
 bool cadre_option_is_layout(const char *section, const char *key)
 {
-    static const char *const sections[] = {"model", "data", "train", "optim"};
+    static const char *const sections[] = {"model", "data", "train", "optim", "tune"};
     static const char *const keys[] = {"prefetch",    "pinned",     "cache",
                                        "recompute",   "eval_every", "eval_batches",
                                        "micro_batch", "layout"};

@@ -222,6 +222,21 @@ struct cadre_rows {
     void *out, *dots;
 };
 
+/* Fake quantization (core/tensor/fake_quantize.h) of x (rows, columns): y = its values
+ * on the grid, and grad = 0 where a code was clamped, kept elsewhere: the
+ * straight-through gradient. y and grad may be NULL; y may be x where grad is NULL. */
+struct cadre_fake_quantize {
+    uint32_t dtype;
+    int64_t rows, columns;
+    int64_t
+        group; /* weights in int4, groups of so many; 0: a row is a token, in int8 */
+    bool down; /* groups lie in columns, as a Conv1D's inputs do; else in rows. The last
+                  one of a row or column has what is left. */
+    const void *x;
+    void *y, *grad;
+    bool wide; /* grad's elements are of the wide dtype */
+};
+
 /* A flat range of a parameter under update. param, grad and states are of the op's
  * dtype; `rounded`, where not NULL, is written with the new param rounded to the op's
  * rounded_dtype. All device memory. */
@@ -547,6 +562,9 @@ struct cadre_device_ops {
     cadre_status (*nf4_decode)(struct cadre_device *, const void *blocks,
                                const float *scales, int64_t first, uint32_t dtype,
                                void *x, int64_t count);
+
+    cadre_status (*fake_quantize)(struct cadre_device *,
+                                  const struct cadre_fake_quantize *);
 };
 
 struct cadre_device {

@@ -2,6 +2,7 @@
 #include "core/model/block.h"
 
 #include "core/model/lora.h"
+#include "core/model/qat.h"
 
 struct cadre_block cadre_block_carve(struct cadre_carver *carver, bool gated,
                                      int64_t wide)
@@ -12,7 +13,9 @@ struct cadre_block cadre_block_carve(struct cadre_carver *carver, bool gated,
                                  grads = CADRE_UNIT_GRAD_OUTPUTS,
                                  scratch = CADRE_UNIT_SCRATCH;
     struct cadre_block b = {0};
-    cadre_lora_carve(carver); /* first: lora.c finds its buffers at the begin */
+    /* first, and of a model one at most: lora.c and qat.c find theirs at the begin */
+    cadre_lora_carve(carver);
+    cadre_qat_carve(carver);
     b.norm1 = cadre_carve(carver, saved, u->R * u->C);
     b.attn = cadre_carve(carver, saved, u->N * u->A);
     b.norm2 = cadre_carve(carver, saved, u->R * u->C);

@@ -31,7 +31,7 @@ static struct cadre_block buffers_of(const struct cadre_unit *u,
 }
 
 static struct cadre_linear linear(const struct cadre_unit *u, uint32_t weight,
-                                  int64_t in, int64_t out)
+                                  const void *x, int64_t in, int64_t out)
 {
     return (struct cadre_linear){
         .weight = weight,
@@ -42,34 +42,39 @@ static struct cadre_linear linear(const struct cadre_unit *u, uint32_t weight,
         .out = out,
         .ldx = in,
         .ldy = out,
+        .x = x,
     };
 }
 
-static struct cadre_linear qkv_of(const struct cadre_unit *u)
+static struct cadre_linear qkv_of(const struct cadre_unit *u,
+                                  const struct cadre_block *b)
 {
-    return linear(u, GPT2_QKV_W, u->C, u->Q);
+    return linear(u, GPT2_QKV_W, b->norm1, u->C, u->Q);
 }
 
-static struct cadre_linear proj_of(const struct cadre_unit *u)
+static struct cadre_linear proj_of(const struct cadre_unit *u,
+                                   const struct cadre_block *b)
 {
-    return linear(u, GPT2_PROJ_W, u->A, u->C);
+    return linear(u, GPT2_PROJ_W, b->attn, u->A, u->C);
 }
 
-static struct cadre_linear fc_of(const struct cadre_unit *u)
+static struct cadre_linear fc_of(const struct cadre_unit *u,
+                                 const struct cadre_block *b)
 {
-    return linear(u, GPT2_FC_W, u->C, u->F);
+    return linear(u, GPT2_FC_W, b->norm2, u->C, u->F);
 }
 
-static struct cadre_linear out_of(const struct cadre_unit *u)
+static struct cadre_linear out_of(const struct cadre_unit *u,
+                                  const struct cadre_block *b)
 {
-    return linear(u, GPT2_OUT_W, u->F, u->C);
+    return linear(u, GPT2_OUT_W, b->act, u->F, u->C);
 }
 
 /* y = x1 + the MLP of norm2. */
 static cadre_status mlp_forward(const struct cadre_unit *u, const struct cadre_block *b,
                                 const struct cadre_experts *experts, void *y)
 {
-    struct cadre_linear fc = fc_of(u), out = out_of(u);
+    struct cadre_linear fc = fc_of(u, b), out = out_of(u, b);
     const void *in;
     if (u->model->config.experts > 0) {
         CADRE_TRY(cadre_experts_forward(u, experts, b, y));
@@ -87,7 +92,7 @@ static cadre_status forward(const struct cadre_unit *u, const void *x, void *y)
 {
     struct cadre_experts experts;
     struct cadre_block b = buffers_of(u, &experts);
-    struct cadre_linear qkv = qkv_of(u), proj = proj_of(u);
+    struct cadre_linear qkv = qkv_of(u, &b), proj = proj_of(u, &b);
     struct cadre_attention att = cadre_block_attention(u, &b, false);
     const void *in;
 
@@ -109,7 +114,7 @@ static cadre_status mlp_backward_input(const struct cadre_unit *u,
                                        const struct cadre_block *b,
                                        const struct cadre_experts *experts)
 {
-    struct cadre_linear fc = fc_of(u), out = out_of(u);
+    struct cadre_linear fc = fc_of(u, b), out = out_of(u, b);
     const struct cadre_linear *in[] = {&fc};
     const void *dy[] = {b->dgate};
     void *partial = cadre_partial(u, b->partial, b->whole);
@@ -125,7 +130,7 @@ static cadre_status backward_input(const struct cadre_unit *u, const void *x,
 {
     struct cadre_experts experts;
     struct cadre_block b = buffers_of(u, &experts);
-    struct cadre_linear qkv = qkv_of(u), proj = proj_of(u);
+    struct cadre_linear qkv = qkv_of(u, &b), proj = proj_of(u, &b);
     struct cadre_attention att = cadre_block_attention(u, &b, true);
     const struct cadre_linear *in[] = {&qkv};
     const void *dqkv[] = {b.dqkv};
@@ -154,7 +159,7 @@ static cadre_status mlp_backward_weight(const struct cadre_unit *u,
                                         const struct cadre_block *b,
                                         const struct cadre_experts *experts)
 {
-    struct cadre_linear fc = fc_of(u), out = out_of(u);
+    struct cadre_linear fc = fc_of(u, b), out = out_of(u, b);
     const void *in;
     if (u->model->config.experts > 0)
         return cadre_experts_backward_weight(u, experts, b);
@@ -167,7 +172,7 @@ static cadre_status backward_weight(const struct cadre_unit *u, const void *x)
 {
     struct cadre_experts experts;
     struct cadre_block b = buffers_of(u, &experts);
-    struct cadre_linear qkv = qkv_of(u), proj = proj_of(u);
+    struct cadre_linear qkv = qkv_of(u, &b), proj = proj_of(u, &b);
     const void *in;
     (void)x;
     CADRE_TRY(mlp_backward_weight(u, &b, &experts));

@@ -6,6 +6,7 @@
 #include <assert.h>
 
 #include "core/model/lora.h"
+#include "core/model/qat.h"
 
 const void *cadre_unit_param(const struct cadre_unit *unit, uint32_t position)
 {
@@ -36,7 +37,6 @@ static cadre_status product_fwd(const struct cadre_unit *unit,
         .k = linear->in,
         .a = x,
         .lda = linear->ldx,
-        .b = cadre_unit_param(unit, linear->weight),
         .ldb = linear->conv1d ? linear->out : linear->in,
         .tb = !linear->conv1d,
         .c = y,
@@ -47,6 +47,8 @@ static cadre_status product_fwd(const struct cadre_unit *unit,
     };
     if (epilogue != CADRE_EPILOGUE_NONE)
         gemm.bias = cadre_unit_param(unit, (uint32_t)linear->bias);
+    CADRE_TRY(cadre_qat_weight(unit, linear, &gemm.b));
+    CADRE_TRY(cadre_qat_input(unit, linear, x, &gemm.a));
     return unit->ops->gemm(unit->device, &gemm);
 }
 
@@ -141,7 +143,10 @@ cadre_status cadre_linear_bwd_input(const struct cadre_unit *unit,
 {
     struct cadre_gemm gemm = input_product(unit, linear, dy, dx);
     gemm.beta = beta;
+    CADRE_TRY(cadre_qat_weight(unit, linear, &gemm.b));
     CADRE_TRY(unit->ops->gemm(unit->device, &gemm));
+    if (cadre_qat_quantises(unit))
+        return cadre_qat_clip_input(unit, linear, dx);
     return cadre_lora_adapts(unit, linear)
                ? cadre_lora_bwd_input(unit, linear, dy, dx, NULL)
                : CADRE_OK;
@@ -155,6 +160,11 @@ cadre_status cadre_linear_bwd_gelu(const struct cadre_unit *unit,
     if (cadre_lora_adapts(unit, linear)) {
         CADRE_TRY(unit->ops->gemm(unit->device, &gemm));
         return cadre_lora_bwd_input(unit, linear, dy, dpre, pre);
+    }
+    if (cadre_qat_quantises(unit)) {
+        CADRE_TRY(cadre_linear_bwd_input(unit, linear, dy, dpre, 0));
+        return unit->ops->gelu_bwd(unit->device, unit->dtype, pre, dpre, dpre,
+                                   linear->rows * linear->in);
     }
     gemm.epilogue = CADRE_EPILOGUE_GELU_BWD;
     gemm.aux = (void *)(uintptr_t)pre; /* only read */
@@ -235,6 +245,7 @@ cadre_status cadre_linear_bwd_weight(const struct cadre_unit *unit,
         CADRE_TRY(cadre_lora_bwd_weight(unit, linear, x, dy));
     if (cadre_linear_is_frozen(unit, linear))
         return CADRE_OK;
+    CADRE_TRY(cadre_qat_input(unit, linear, x, linear->conv1d ? &gemm.a : &gemm.b));
     if (linear->bias >= 0) {
         assert(linear->ldy == linear->out);
         CADRE_TRY(begin_pair(pass, weight, bias, &gemm.c, &gemm.sums, &gemm.beta));
@@ -243,6 +254,7 @@ cadre_status cadre_linear_bwd_weight(const struct cadre_unit *unit,
         CADRE_TRY(pass->grad_begin(pass->hook_arg, weight, &gemm.c, &gemm.beta));
     }
     CADRE_TRY(unit->ops->gemm(unit->device, &gemm));
+    CADRE_TRY(cadre_qat_clip_weight(unit, linear, gemm.c));
     CADRE_TRY(pass->grad_end(pass->hook_arg, weight));
     if (linear->bias >= 0)
         CADRE_TRY(pass->grad_end(pass->hook_arg, bias));

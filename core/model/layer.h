@@ -16,6 +16,7 @@ struct cadre_linear {
     bool conv1d;
     int64_t rows, in, out;
     int64_t ldx, ldy; /* also of dx and dy */
+    const void *x; /* of a block's product: its input, which qat.c reads in backward */
 };
 
 /* y = x W, then the epilogue with this product's bias; aux as in struct cadre_gemm. */

@@ -41,6 +41,13 @@ struct cadre_lora_config {
     uint64_t seed;
 };
 
+/* Quantization-aware training, 8da4w: products of blocks read int8 tokens and int4
+ * weights as values (core/tensor/fake_quantize.h); what trains is not quantised. */
+struct cadre_qat_config {
+    int64_t group; /* inputs of a weight's row that share a scale; 0: no quantization */
+    bool stored; /* weights are such values already: tokens alone are quantised */
+};
+
 struct cadre_model_config {
     enum cadre_arch arch;
     struct cadre_image_form image; /* context is its patches and one, vocab 2 */
@@ -66,6 +73,7 @@ struct cadre_model_config {
     int64_t exact_parts;
     uint32_t dtype; /* of parameters and activations; gradients: the wide one */
     struct cadre_lora_config lora;
+    struct cadre_qat_config qat;
 };
 
 enum cadre_init_kind {

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "core/model/lora.h"
+#include "core/model/qat.h"
 
 #define MAX_LAYERS 16384
 #define MAX_SIZE (1 << 20) /* channels, hidden, classes */
@@ -264,5 +265,6 @@ cadre_status cadre_model_check(const struct cadre_model_config *config, int tp_r
     CADRE_TRY(check_image(config, err));
     CADRE_TRY(check_split(config, tp_rank, tp_size, err));
     CADRE_TRY(check_parts(config, tp_size, err));
+    CADRE_TRY(cadre_qat_check(config, tp_size, err));
     return cadre_lora_check(config, err);
 }

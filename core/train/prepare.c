@@ -34,6 +34,12 @@ static cadre_status check(const struct cadre_train_run *run, struct cadre_error 
     const char *init = spec->config.model.init;
     const char *adapter = spec->config.tune.adapter;
     struct cadre_rank rank;
+    if (spec->config.tune.quantized)
+        return cadre_fail(
+            err, CADRE_E_INVALID,
+            "tune.quantized = yes is for evaluating and generating, found "
+            "training: rounded weights have lost what steps add up; "
+            "train from the run that they are from");
     cadre_status rc = cadre_rank_plan(&rank, &spec->run, 0, err);
     if (rc != CADRE_OK)
         return CADRE_E_INVALID;

@@ -7,8 +7,9 @@
 #include <string.h>
 
 #include "core/base/path.h"
-#include "core/tune/peft.h"
+#include "core/tune/int4_file.h"
 #include "core/tune/modules.h"
+#include "core/tune/peft.h"
 
 static bool is_set(const struct cadre_options *options, const char *name)
 {
@@ -41,15 +42,35 @@ struct unused {
     struct cadre_error *err;
 };
 
-/* Is it a key of dpo alone? */
-static bool is_of_dpo(const char *key)
+/* What a key is of, if not of every method. */
+static const struct subject {
+    const char *keys[5];
+    const char *name, *without, *set;
+} adapter_keys = {{0}, "adapters", "has none", "tune.method = lora"},
+  subjects[] = {
+      {{"adapters", "beta", "label_smoothing", "reference"},
+       "preferences",
+       "learns none",
+       "tune.method = dpo"},
+      {{"group", "quantized"}, "quantization", "has none", "tune.method = qat"},
+};
+
+static const struct subject *subject_of(const char *key)
 {
-    static const char *const keys[] = {"adapters", "beta", "label_smoothing",
-                                       "reference"};
-    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
-        if (strcmp(key, keys[i]) == 0)
-            return true;
-    return false;
+    for (size_t i = 0; i < sizeof subjects / sizeof subjects[0]; i++)
+        for (const char *const *k = subjects[i].keys; *k; k++)
+            if (strcmp(key, *k) == 0)
+                return &subjects[i];
+    return &adapter_keys;
+}
+
+static bool is_used(const struct cadre_config_tune *tune, const struct subject *subject)
+{
+    if (subject == &subjects[0])
+        return tune->method == CADRE_CONFIG_TUNE_DPO;
+    if (subject == &subjects[1])
+        return tune->method == CADRE_CONFIG_TUNE_QAT;
+    return adapts(tune);
 }
 
 /* A key that would be ignored. A run's config.ini holds all keys, with defaults. */
@@ -57,24 +78,20 @@ static void refuse_unused(void *arg, const char *section,
                           const struct cadre_option *option, const char *value)
 {
     struct unused *all = arg;
-    const char *method = cadre_options_raw(all->options, "tune.method");
     const bool dpo = all->tune->method == CADRE_CONFIG_TUNE_DPO;
-    const bool of_dpo = is_of_dpo(option->key);
+    const struct subject *subject = subject_of(option->key);
     char name[64];
     if (all->rc != CADRE_OK || strcmp(section, "tune") != 0 ||
         strcmp(option->key, "method") == 0 || strcmp(option->key, "base") == 0 ||
-        strcmp(value, option->def) == 0 || (of_dpo ? dpo : adapts(all->tune)))
+        strcmp(value, option->def) == 0 || is_used(all->tune, subject))
         return;
     snprintf(name, sizeof name, "tune.%s", option->key);
-    all->rc = cadre_fail(all->err, CADRE_E_INVALID,
-                         "%s = %s (%s) is of %s, but tune.method = %s %s; set %s, or "
-                         "leave the key out",
-                         name, value, cadre_options_source(all->options, name),
-                         of_dpo ? "preferences" : "adapters", method,
-                         of_dpo ? "learns none" : "has none",
-                         of_dpo ? "tune.method = dpo"
-                         : dpo  ? "tune.adapters = lora"
-                                : "tune.method = lora");
+    all->rc = cadre_fail(
+        all->err, CADRE_E_INVALID,
+        "%s = %s (%s) is of %s, but tune.method = %s %s; set %s, or leave the key out",
+        name, value, cadre_options_source(all->options, name), subject->name,
+        cadre_options_raw(all->options, "tune.method"), subject->without,
+        dpo && subject == &adapter_keys ? "tune.adapters = lora" : subject->set);
 }
 
 static cadre_status check_unused(const struct cadre_config_tune *tune,
@@ -84,6 +101,51 @@ static cadre_status check_unused(const struct cadre_config_tune *tune,
     struct unused all = {options, tune, CADRE_OK, err};
     cadre_options_each(options, refuse_unused, &all);
     return all.rc;
+}
+
+/* ---- tune.method = qat ---- */
+
+/* A converted model would be quantised once more, and to other values: the scale of a
+ * group comes from its largest weight, which rounding has changed. */
+static cadre_status check_converted(const struct cadre_config *config,
+                                    struct cadre_error *err)
+{
+    const char *init = config->model.init;
+    char *path = cadre_path_join(init, CADRE_INT4_FILE);
+    if (!path)
+        return cadre_no_memory(err, "a path");
+    const bool is = *init && cadre_path_exists(path);
+    free(path);
+    if (is == config->tune.quantized)
+        return CADRE_OK;
+    if (is)
+        return cadre_fail(
+            err, CADRE_E_INVALID,
+            "model.init = %s holds weights that are quantised already (it "
+            "has " CADRE_INT4_FILE "); set tune.quantized = yes to read "
+            "them as they are, or name the run that they are from",
+            init);
+    return cadre_fail(
+        err, CADRE_E_INVALID,
+        "tune.quantized = yes, but model.init = '%s' has no " CADRE_INT4_FILE
+        "; name a folder that cadre merge made of a run of qat",
+        init);
+}
+
+static cadre_status set_up_qat(const struct cadre_config *config,
+                               struct cadre_model_config *model,
+                               struct cadre_error *err)
+{
+    if (config->tune.base != CADRE_CONFIG_BASE_FULL)
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "tune.base = nf4 is of frozen weights, but tune.method = qat "
+                          "trains all; leave the key out");
+    CADRE_TRY(check_converted(config, err));
+    model->qat = (struct cadre_qat_config){
+        .group = config->tune.group,
+        .stored = config->tune.quantized,
+    };
+    return CADRE_OK;
 }
 
 /* ---- adapters ---- */
@@ -114,18 +176,6 @@ static cadre_status check_agreement(const struct cadre_config_tune *tune,
     return CADRE_OK;
 }
 
-static cadre_status check_method(enum cadre_config_tune_method method,
-                                 const struct cadre_options *options,
-                                 struct cadre_error *err)
-{
-    if (method != CADRE_CONFIG_TUNE_QAT)
-        return CADRE_OK;
-    return cadre_fail(err, CADRE_E_UNSUPPORTED,
-                      "tune.method = %s is not built in this version; expected full, "
-                      "lora, qlora or dpo",
-                      cadre_options_raw(options, "tune.method"));
-}
-
 cadre_status cadre_adapter_setup(const struct cadre_config *config,
                                  const struct cadre_options *options,
                                  struct cadre_model_config *model,
@@ -135,8 +185,10 @@ cadre_status cadre_adapter_setup(const struct cadre_config *config,
     struct cadre_lora_config *lora = &model->lora;
     uint32_t targets;
     *lora = (struct cadre_lora_config){0};
-    CADRE_TRY(check_method(tune->method, options, err));
+    model->qat = (struct cadre_qat_config){0};
     CADRE_TRY(check_unused(tune, options, err));
+    if (tune->method == CADRE_CONFIG_TUNE_QAT)
+        return set_up_qat(config, model, err);
     if (*tune->reference && !*config->model.init)
         return cadre_fail(err, CADRE_E_INVALID,
                           "tune.reference = %s without model.init, the model to train; "

@@ -11,6 +11,7 @@
 #include "core/checkpoint/format/hf.h"
 #include "core/model/init.h"
 #include "core/tensor/nf4.h"
+#include "core/tune/int4_file.h"
 #include "core/tune/peft.h"
 
 enum { SMALL_FILE = 256 << 20 };
@@ -19,7 +20,7 @@ struct work {
     const struct cadre_merge *merge;
     struct cadre_model *model;
     struct cadre_hf *base, *adapter; /* base NULL: initial values */
-    struct cadre_safetensors *out;
+    struct cadre_safetensors *out, *codes; /* codes NULL: none */
     struct cadre_error *err;
 };
 
@@ -68,6 +69,8 @@ static cadre_status open_sources(struct work *w)
         CADRE_TRY(cadre_hf_open(m->init, &w->base, w->err));
         CADRE_TRY(check_folder(w, w->base, false));
     }
+    if (!*m->adapter)
+        return CADRE_OK;
     char *path = cadre_path_join(m->adapter, CADRE_PEFT_TENSORS);
     cadre_status rc = path ? cadre_hf_open(path, &w->adapter, w->err)
                            : cadre_no_memory(w->err, "a path");
@@ -99,6 +102,8 @@ static cadre_status make_out(struct work *w)
                                     : cadre_no_memory(w->err, "a model's file");
     if (rc == CADRE_OK)
         rc = cadre_safetensors_open(path, true, &w->out, w->err);
+    if (rc == CADRE_OK && w->model->config.qat.group > 0)
+        rc = cadre_int4_file_create(out, w->model, &w->codes, w->err);
     free(table);
     free(path);
     return rc;
@@ -246,6 +251,9 @@ static cadre_status merge_one(struct work *w, uint32_t param)
         CADRE_TRY_OR(read_factor(w, (uint32_t)p->adapter + 1, &B), fail);
         add_product(w->model, &w->model->params[p->adapter], A, B, data);
     }
+    if (rc == CADRE_OK && w->codes && cadre_model_is_block_matrix(w->model, param))
+        rc = cadre_int4_file_put(w->codes, w->model, param, w->merge->model->dtype,
+                                 data, w->err);
     if (rc == CADRE_OK)
         rc = cadre_safetensors_write_range(
             w->out, (size_t)cadre_safetensors_find(w->out, p->name), 0, count, data,
@@ -270,10 +278,13 @@ cadre_status cadre_merge(const struct cadre_merge *merge, struct cadre_error *er
         if (w.model->params[i].tied_to < 0 && w.model->params[i].adapts < 0)
             CADRE_TRY_OR(merge_one(&w, i), fail);
     CADRE_TRY_OR(cadre_safetensors_sync(w.out, err), fail);
+    if (w.codes)
+        CADRE_TRY_OR(cadre_safetensors_sync(w.codes, err), fail);
     CADRE_TRY_OR(write_small(&w), fail);
     rc = cadre_file_sync_folder(merge->out, err);
 fail:
     cadre_safetensors_close(w.out);
+    cadre_safetensors_close(w.codes);
     cadre_hf_close(w.base);
     cadre_hf_close(w.adapter);
     cadre_model_destroy(w.model);

@@ -56,6 +56,16 @@ run tuned-plan train "$conf/finetune-lora.ini" --out tuned --dry-run
 run tuned train "$conf/finetune-lora.ini" --out tuned "${few[@]}"
 has tuned "3 steps with single done, in 'tuned'"
 run tuned-merge merge tuned --out merged
+run qat train "$conf/finetune-qat.ini" --out qat "${few[@]}"
+has qat "3 steps with single done, in 'qat'"
+run qat-merge merge qat --out qat-int4
+has qat-merge "quantised in 'qat-int4': int4 in groups of 32"
+run finetune compare "$conf/compare-finetune.ini" --out finetune --set compare.time=no \
+    --set compare.perturb=no --set train.steps=2 --set train.eval_batches=1 \
+    --set compare.runs=lora-1,full-1,qlora-1,qat-1,qat-2
+for method in full-1 qlora-1 qat-1 qat-2; do
+    has finetune "^$method .*independent"
+done
 run tuned-eval eval tuned --set train.eval_batches=1
 run pairs train "$conf/finetune-dpo.ini" --out pairs "${few[@]}"
 has pairs "3 steps with single done, in 'pairs'"

@@ -38,6 +38,14 @@ train text bf16-cpu 0 device.kind=cpu train.precision=bf16 $small
 train text bf16-cuda 0 device.kind=cuda train.precision=bf16 $small
 near bf16-cuda bf16-cpu 1e-2
 
+# Rounded products: in fp64, as in fp32 a code may be rounded the other way.
+for arch in gpt2 llama; do
+    qat="tune.method=qat tune.group=8 train.precision=fp64 model.arch=$arch"
+    train text qat-$arch-cpu 0 device.kind=cpu $qat $small
+    train text qat-$arch-cuda 0 device.kind=cuda $qat $small
+    near qat-$arch-cuda qat-$arch-cpu 1e-12
+done
+
 # Attention over the keys of other ranks is the CPU's alone. `auto` finds the device later, where
 # there is a driver; any library plays it.
 context=$(test_plugin context)

@@ -161,7 +161,6 @@ runs merge-full 2 "$cadre" merge "$tmp/base" --out "$tmp/new"
 says merge-full "has no adapter"
 
 # ---- what is refused ----
-refused method "tune.method = qat is not built" tune.method=qat
 refused unused "tune.rank = 4 .* is of adapters, but tune.method = full" tune.rank=4
 refused targets "'q' is no module of a gpt2 block" tune.method=lora tune.targets=q
 refused parts "run.exact_parts = 2 with tune.method = lora" tune.method=lora run.exact=yes \

@@ -14,11 +14,9 @@ END_TEST
 
 START_TEST(what_is_trained_is_told_from_how)
 {
-    static const char *const trained[][2] = {{"model", "layers"},
-                                             {"data", "path"},
-                                             {"train", "steps"},
-                                             {"optim", "lr"},
-                                             {"run", "seed"}};
+    static const char *const trained[][2] = {{"model", "layers"}, {"data", "path"},
+                                             {"train", "steps"},  {"optim", "lr"},
+                                             {"tune", "method"},  {"run", "seed"}};
     static const char *const layout[][2] = {
         {"strategy", "stack"}, {"run", "name"},   {"data", "cache"},
         {"device", "kind"},    {"zero", "stage"}, {"train", "recompute"}};

@@ -75,7 +75,11 @@ static const struct refused {
     {"method=lora beta=0.2", "tune.beta = 0.2 (the test) is of preferences, but"},
     {"adapters=lora", "of preferences, but tune.method = full learns none"},
     {"method=dpo reference=/nowhere", "tune.reference = /nowhere without model.init"},
-    {"method=qat", "tune.method = qat is not built"},
+    {"group=8", "tune.group = 8 (the test) is of quantization"},
+    {"method=lora group=8", "tune.group = 8 (the test) is of quantization"},
+    {"method=qat rank=4", "tune.rank = 4 (the test) is of adapters"},
+    {"method=qat base=nf4", "tune.base = nf4 is of frozen weights"},
+    {"method=qat quantized=yes", "has no int4.safetensors"},
     {"method=lora targets=q", "'q' is no module of a gpt2 block"},
     {"method=lora adapter=/nowhere", "/nowhere"},
 };

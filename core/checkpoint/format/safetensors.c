@@ -44,7 +44,7 @@ static const struct {
 } types[] = {
     {"F32", 32, CADRE_F32}, {"F64", 64, CADRE_F64}, {"BF16", 16, CADRE_BF16},
     {"F16", 16, CADRE_F16}, {"BOOL", 8, 0},         {"U8", 8, 0},
-    {"I8", 8, 0},           {"I16", 16, 0},         {"U16", 16, 0},
+    {"I8", 8, CADRE_I8},    {"I16", 16, 0},         {"U16", 16, 0},
     {"I32", 32, 0},         {"U32", 32, 0},         {"I64", 64, 0},
     {"U64", 64, 0},         {"C64", 64, 0},         {"F8_E5M2", 8, 0},
     {"F8_E4M3", 8, 0},      {"F8_E8M0", 8, 0},      {"F6_E2M3", 6, 0},
@@ -399,7 +399,7 @@ static cadre_status check_float(const struct cadre_safetensors *file,
                                 const struct cadre_safetensors_tensor *tensor,
                                 struct cadre_error *err)
 {
-    if (tensor->dtype == 0)
+    if (tensor->dtype == 0 || tensor->dtype == CADRE_I8)
         return cadre_fail(err, CADRE_E_UNSUPPORTED,
                           "%s: tensor '%.200s': expected F64, F32, F16 or BF16, found "
                           "%s; convert it first",
@@ -457,7 +457,8 @@ static cadre_status check_range(const struct cadre_safetensors *file, size_t ind
                                 uint64_t begin, uint64_t count, struct cadre_error *err)
 {
     const struct cadre_safetensors_tensor *tensor = &file->tensors[index];
-    CADRE_TRY(check_float(file, tensor, err));
+    if (tensor->dtype != CADRE_I8)
+        CADRE_TRY(check_float(file, tensor, err));
     if (begin > tensor->count || count > tensor->count - begin)
         return cadre_fail(err, CADRE_E_INVALID,
                           "%s: tensor '%.200s': asked for %" PRIu64
@@ -480,6 +481,7 @@ cadre_status cadre_safetensors_read(const struct cadre_safetensors *file, size_t
     if (dtype == tensor->dtype)
         return cadre_safetensors_read_bytes(file, index, begin * size, count * size,
                                             out, err);
+    CADRE_TRY(check_float(file, tensor, err));
     if (dtype != CADRE_F32 && dtype != CADRE_F64)
         return cadre_fail(
             err, CADRE_E_UNSUPPORTED,

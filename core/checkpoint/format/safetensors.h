@@ -21,8 +21,7 @@ enum { CADRE_SAFETENSORS_DIMS = 8 };
 struct cadre_safetensors_tensor {
     const char *name;
     const char *type; /* as in the file: "F32", "I64", ...; static storage */
-    uint32_t
-        dtype; /* CADRE_F32, F64, BF16, F16; 0: a type whose values we cannot read */
+    uint32_t dtype; /* CADRE_F32, F64, BF16, F16, I8; 0: values that we cannot read */
     uint32_t ndim;
     uint64_t dim[CADRE_SAFETENSORS_DIMS];
     uint64_t count; /* elements */
@@ -33,7 +32,7 @@ struct cadre_safetensors_tensor {
 /* One tensor of a file to be made; borrowed during the call. */
 struct cadre_safetensors_spec {
     const char *name; /* UTF-8, unique, not "__metadata__" */
-    uint32_t dtype; /* CADRE_F32, F64, BF16 or F16 */
+    uint32_t dtype; /* CADRE_F32, F64, BF16, F16 or I8 */
     uint32_t ndim;
     uint64_t dim[CADRE_SAFETENSORS_DIMS];
 };

@@ -25,6 +25,8 @@ static const char *type_name(uint32_t dtype)
         return "BF16";
     case CADRE_F16:
         return "F16";
+    case CADRE_I8:
+        return "I8";
     default:
         return NULL;
     }
@@ -36,11 +38,12 @@ static cadre_status spec_bytes(const struct cadre_safetensors_spec *spec,
     bool overflow = false;
     if (!type_name(spec->dtype) || spec->ndim > CADRE_SAFETENSORS_DIMS ||
         strcmp(spec->name, "__metadata__") == 0)
-        return cadre_fail(err, CADRE_E_INVALID,
-                          "tensor '%.200s': expected f64, f32, bf16 or f16 and at most "
-                          "%d dimensions, found %s and %" PRIu32,
-                          spec->name, CADRE_SAFETENSORS_DIMS,
-                          cadre_dtype_name(spec->dtype), spec->ndim);
+        return cadre_fail(
+            err, CADRE_E_INVALID,
+            "tensor '%.200s': expected f64, f32, bf16, f16 or i8 and at most "
+            "%d dimensions, found %s and %" PRIu32,
+            spec->name, CADRE_SAFETENSORS_DIMS, cadre_dtype_name(spec->dtype),
+            spec->ndim);
     *bytes = cadre_dtype_bytes(spec->dtype);
     for (uint32_t i = 0; i < spec->ndim; i++)
         overflow |= __builtin_mul_overflow(*bytes, spec->dim[i], bytes);

@@ -133,6 +133,8 @@ cadre_status cadre_cpu_int8_decode(struct cadre_device *, const void *blocks,
 cadre_status cadre_cpu_nf4_decode(struct cadre_device *, const void *blocks,
                                   const float *scales, int64_t first, uint32_t dtype,
                                   void *x, int64_t count);
+cadre_status cadre_cpu_fake_quantize(struct cadre_device *,
+                                     const struct cadre_fake_quantize *);
 /* Fill the norm, pointwise, embedding, loss, optimizer and reduction entries. */
 void cadre_cpu_fill_row_ops(struct cadre_device_ops *ops);
 

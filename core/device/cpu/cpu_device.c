@@ -296,6 +296,7 @@ static bool memory(struct cadre_device *device, uint64_t *available, uint64_t *t
     return true;
 }
 
+/* lint: long because it is the table of ops */
 static void fill_ops(struct cadre_device_ops *ops)
 {
     *ops = (struct cadre_device_ops){
@@ -356,6 +357,7 @@ static void fill_ops(struct cadre_device_ops *ops)
         .int8_encode = cadre_cpu_int8_encode,
         .int8_decode = cadre_cpu_int8_decode,
         .nf4_decode = cadre_cpu_nf4_decode,
+        .fake_quantize = cadre_cpu_fake_quantize,
     };
     cadre_cpu_fill_row_ops(ops);
 }

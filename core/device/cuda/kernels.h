@@ -135,6 +135,9 @@ cadre_status cadre_cuda_int8_encode(uint32_t dtype, const void *x, int64_t count
                                     void *blocks, void *stream);
 cadre_status cadre_cuda_int8_decode(const void *blocks, uint32_t dtype, void *x,
                                     int64_t count, void *stream);
+/* fake_quantize.cu */
+cadre_status cadre_cuda_fake_quantize(const struct cadre_fake_quantize *a,
+                                      void *stream);
 /* nf4.cu */
 cadre_status cadre_cuda_nf4_decode(const void *blocks, const float *scales,
                                    int64_t first, uint32_t dtype, void *x,

@@ -330,6 +330,12 @@ static cadre_status nf4_decode(struct cadre_device *device, const void *blocks,
     LAUNCH(cadre_cuda_nf4_decode(blocks, scales, first, dtype, x, count, stream));
 }
 
+static cadre_status fake_quantize(struct cadre_device *device,
+                                  const struct cadre_fake_quantize *a)
+{
+    LAUNCH(cadre_cuda_fake_quantize(a, stream));
+}
+
 const struct cadre_device_ops cadre_cuda_ops = {
     .name = "cuda",
     .async = true,
@@ -414,4 +420,5 @@ const struct cadre_device_ops cadre_cuda_ops = {
     .int8_encode = int8_encode,
     .int8_decode = int8_decode,
     .nf4_decode = nf4_decode,
+    .fake_quantize = fake_quantize,
 };

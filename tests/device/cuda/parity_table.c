@@ -68,6 +68,7 @@ static const struct entry {
     {"int8_encode", PARITY_ENTRY(int8_encode), FLOATS},
     {"int8_decode", PARITY_ENTRY(int8_decode), FLOATS},
     {"nf4_decode", PARITY_ENTRY(nf4_decode), FLOATS},
+    {"fake_quantize", PARITY_ENTRY(fake_quantize), FLOATS},
 };
 enum { KNOWN = sizeof entries / sizeof *entries };
 

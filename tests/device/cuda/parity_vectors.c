@@ -11,9 +11,11 @@ struct vector {
     int64_t n; /* elements, or rows */
     int64_t columns;
     int call;
+    int64_t group; /* of fake_quantize, as the next two */
+    bool down, wide;
 };
 
-enum { AXPBY, MUL, RSQRT, TRANSPOSE, COPY_ROWS, ENCODE, DECODE, NF4 };
+enum { AXPBY, MUL, RSQRT, TRANSPOSE, COPY_ROWS, ENCODE, DECODE, NF4, FAKE };
 
 /* Block of the tensor that an nf4 decode begins with. */
 enum { NF4_FIRST = 200 };
@@ -42,6 +44,17 @@ static cadre_status run(struct cadre_device *device, uint32_t t, void **p,
         return ops->int8_encode(device, t, p[0], v->n, p[1]);
     case NF4:
         return ops->nf4_decode(device, p[0], p[1], NF4_FIRST, t, p[2], v->n);
+    case FAKE:
+        return ops->fake_quantize(device,
+                                  &(struct cadre_fake_quantize){.dtype = t,
+                                                                .rows = v->n,
+                                                                .columns = v->columns,
+                                                                .group = v->group,
+                                                                .down = v->down,
+                                                                .x = p[0],
+                                                                .y = p[1],
+                                                                .grad = p[2],
+                                                                .wide = v->wide});
     default:
         return ops->int8_decode(device, p[0], t, p[1], v->n);
     }
@@ -137,7 +150,8 @@ static void moves(struct parity *p, uint32_t t, int64_t rows, int64_t columns)
 {
     char name[64];
     const double range = t == CADRE_I32 ? 1e9 : 1;
-    const struct vector v = {rows, columns, TRANSPOSE}, w = {rows, columns, COPY_ROWS};
+    const struct vector v = {.n = rows, .columns = columns, .call = TRANSPOSE};
+    const struct vector w = {.n = rows, .columns = columns, .call = COPY_ROWS};
     struct parity_case c = {
         .name = name,
         .calls = {PARITY_ENTRY(transpose)},
@@ -240,6 +254,52 @@ static void nf4(struct parity *p, uint32_t t, int64_t n)
     parity_hold(p, &c);
 }
 
+/* A value in 13 is 0, and some rows have one that is not finite. */
+static void fill_fake(const void *ctx, int arg, double *x, int64_t count)
+{
+    const struct vector *v = ctx;
+    for (int64_t i = 0; arg == 0 && i < count; i++) {
+        if (i % 13 == 5)
+            x[i] = 0;
+        if (i / v->columns % 7 == 3 && i % v->columns == 2)
+            x[i] = i % 2 ? (double)NAN : (double)-INFINITY;
+    }
+}
+
+/* Tokens, and weights in groups with a rest, in rows and in columns. The gradient is
+ * the one that lies there. */
+static void fakes(struct parity *p, uint32_t t, int64_t rows, int64_t columns)
+{
+    for (int kind = 0; kind < 3; kind++) {
+        const struct vector v = {.n = rows,
+                                 .columns = columns,
+                                 .call = FAKE,
+                                 .group = kind > 0 ? 32 : 0,
+                                 .down = kind == 2,
+                                 .wide = kind > 0};
+        char name[64];
+        const struct parity_case c = {
+            .name = name,
+            .calls = {PARITY_ENTRY(fake_quantize)},
+            .dtype = t,
+            .args = {{PARITY_OP, rows, columns, .seed = 1},
+                     {PARITY_OP, rows, columns, .out = true, .bits = true},
+                     {v.wide ? PARITY_WIDE : PARITY_OP, rows, columns, .seed = 2,
+                      .out = true, .bits = true}},
+            .run = run,
+            .ctx = &v,
+            .fill = fill_fake,
+            .bits_only = true, /* computed in fp32 whatever the dtype */
+        };
+        snprintf(name, sizeof name, "fake_quantize of %lld x %lld, %s", (long long)rows,
+                 (long long)columns,
+                 v.down        ? "columns"
+                 : v.group > 0 ? "rows"
+                               : "tokens");
+        parity_hold(p, &c);
+    }
+}
+
 void parity_vectors(struct parity *p)
 {
     static const int64_t counts[] = {1, 7, 64, 129, 4097, 8200};
@@ -251,14 +311,17 @@ void parity_vectors(struct parity *p)
             forms(p, parity_dtypes[d], counts[i]);
             nf4(p, parity_dtypes[d], counts[i]);
         }
-        for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i += p->lean ? 2 : 1)
+        for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i += p->lean ? 2 : 1) {
             moves(p, parity_dtypes[d], shapes[i][0], shapes[i][1]);
+            fakes(p, parity_dtypes[d], shapes[i][0], shapes[i][1]);
+        }
         if (p->real) {
             elements(p, parity_dtypes[d], (1 << 20) + 3);
             dots(p, parity_dtypes[d], (1 << 22) + 5);
             forms(p, parity_dtypes[d], (1 << 20) + 3);
             nf4(p, parity_dtypes[d], (1 << 20) + 3);
             moves(p, parity_dtypes[d], 3072, 1023);
+            fakes(p, parity_dtypes[d], 1025, 3072);
         }
     }
     moves(p, CADRE_I32, 33, 65);
