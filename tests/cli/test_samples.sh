@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # The samples are what SHA256SUMS says, and nothing else but checkpoints, recordings, models,
-# adapters, nf4, tokenizers and planner, which are checked where they are read; where the whole
+# adapters, nf4, planner, templates, tiny-chat and tokenizers, which are checked where they are read; where the whole
 # data is there, they come out of it again to the byte.
 set -euo pipefail
 samples=$CADRE_SRC/tests/samples
@@ -12,7 +12,7 @@ trap 'rm -rf "$tmp"' EXIT
 cut -c 67- "$samples/SHA256SUMS" >"$tmp/named"
 (cd "$samples" && find -- */* -type f ! -path 'checkpoint-*' ! -path 'families/*' \
     ! -path 'lora/*' ! -path 'nf4/*' ! -path 'planner/*' ! -path 'referee/*' \
-    ! -path 'tokenizers/*') | LC_ALL=C sort >"$tmp/present"
+    ! -path 'templates/*' ! -path 'tiny-chat/*' ! -path 'tokenizers/*') | LC_ALL=C sort >"$tmp/present"
 diff "$tmp/named" "$tmp/present"
 
 data=${CADRE_TEST_DATA:-none}

@@ -22,7 +22,7 @@ static cadre_status put(struct cadre_evaluation *e, const json_t *value, int lin
 static cadre_status print(struct cadre_evaluation *e, const struct cadre_node *node)
 {
     json_t *value = NULL;
-    CADRE_TRY(cadre_evaluate(e, node->child[0], &value));
+    CADRE_TRY(cadre_evaluation_value(e, node->child[0], &value));
     const cadre_status rc = put(e, value, node->line);
     json_decref(value);
     return rc;
@@ -105,7 +105,7 @@ static cadre_status set(struct cadre_evaluation *e, const struct cadre_node *nod
                                             NULL);
     } else {
         CADRE_TRY(space ? make_namespace(e, source, &value)
-                        : cadre_evaluate(e, source, &value));
+                        : cadre_evaluation_value(e, source, &value));
     }
     if (node->other) {
         const cadre_status rc = set_attribute(e, node, value);
@@ -119,7 +119,7 @@ static cadre_status choose(struct cadre_evaluation *e, const struct cadre_node *
 {
     for (size_t i = 0; i + 1 < node->count; i += 2) {
         json_t *value = NULL;
-        CADRE_TRY(cadre_evaluate(e, node->child[i], &value));
+        CADRE_TRY(cadre_evaluation_value(e, node->child[i], &value));
         const bool yes = cadre_value_truth(value);
         json_decref(value);
         if (yes)
@@ -163,7 +163,7 @@ static cadre_status select_values(struct cadre_evaluation *e,
         json_t *holds = NULL;
         rc = bind_targets(e, node, json_array_get(all, i));
         if (rc == CADRE_OK)
-            rc = cadre_evaluate(e, node->child[1], &holds);
+            rc = cadre_evaluation_value(e, node->child[1], &holds);
         cadre_names_close(e, outer);
         if (rc == CADRE_OK && cadre_value_truth(holds) &&
             json_array_append(kept, json_array_get(all, i)) != 0)
@@ -207,7 +207,7 @@ static cadre_status pass(struct cadre_evaluation *e, const struct cadre_node *no
 static cadre_status loop(struct cadre_evaluation *e, const struct cadre_node *node)
 {
     json_t *values = NULL, *source = NULL;
-    CADRE_TRY(cadre_evaluate(e, node->child[0], &source));
+    CADRE_TRY(cadre_evaluation_value(e, node->child[0], &source));
     cadre_status rc = cadre_evaluation_iterate(e, source, node->line, &values);
     json_decref(source);
     if (rc == CADRE_OK && node->child[1])
@@ -245,7 +245,7 @@ static cadre_status bind_parameters(struct cadre_evaluation *e,
             value = json_incref(
                 (json_t *)(uintptr_t)cadre_arguments_get(arguments, i - 1, one->name));
         else if (one->count > 0)
-            CADRE_TRY(cadre_evaluate(e, one->child[0], &value));
+            CADRE_TRY(cadre_evaluation_value(e, one->child[0], &value));
         CADRE_TRY(bind(e, one->name, value));
     }
     return CADRE_OK;

@@ -48,7 +48,7 @@ static cadre_status attribute(struct cadre_evaluation *e, const struct cadre_nod
         *out = json_incref(json_object_get(space, node->name));
         return CADRE_OK;
     }
-    CADRE_TRY(cadre_evaluate(e, node->child[0], &of));
+    CADRE_TRY(cadre_evaluation_value(e, node->child[0], &of));
     const cadre_status rc =
         of ? cadre_evaluation_attribute(e, of, node->name, node->line, out)
            : undefined(e, node->child[0]);
@@ -80,11 +80,11 @@ static cadre_status item(struct cadre_evaluation *e, const struct cadre_node *no
                          json_t **out)
 {
     json_t *of = json_incref(space_of(e, node->child[0])), *key = NULL;
-    cadre_status rc = of ? CADRE_OK : cadre_evaluate(e, node->child[0], &of);
+    cadre_status rc = of ? CADRE_OK : cadre_evaluation_value(e, node->child[0], &of);
     if (rc == CADRE_OK && !of)
         rc = undefined(e, node->child[0]);
     if (rc == CADRE_OK)
-        rc = cadre_evaluate(e, node->child[1], &key);
+        rc = cadre_evaluation_value(e, node->child[1], &key);
     if (rc == CADRE_OK)
         rc = get(e, of, key, node->line, out);
     if (rc == CADRE_OK && json_is_string(of))
@@ -102,7 +102,7 @@ static cadre_status bound(struct cadre_evaluation *e, const struct cadre_node *n
     *given = node != NULL;
     if (!node)
         return CADRE_OK;
-    CADRE_TRY(cadre_evaluate(e, node, &value));
+    CADRE_TRY(cadre_evaluation_value(e, node, &value));
     const bool whole = cadre_value_integer(value, out);
     *given = !json_is_null(value);
     const cadre_status rc =
@@ -125,7 +125,7 @@ static cadre_status slice(struct cadre_evaluation *e, const struct cadre_node *n
         CADRE_TRY(bound(e, node->child[i + 1], &at[i], &given[i]));
     if (given[2] && at[2] == 0)
         return cadre_evaluation_fail(e, node->line, "a slice: its step is 0");
-    CADRE_TRY(cadre_evaluate(e, node->child[0], &of));
+    CADRE_TRY(cadre_evaluation_value(e, node->child[0], &of));
     cadre_status rc = CADRE_OK;
     if (!json_is_array(of) && !json_is_string(of))
         rc = cadre_evaluation_fail(e, node->line,
@@ -152,7 +152,7 @@ static cadre_status list(struct cadre_evaluation *e, const struct cadre_node *no
     cadre_status rc = made ? CADRE_OK : cadre_no_memory(e->err, "a list");
     for (size_t i = 0; rc == CADRE_OK && i < node->count; i++) {
         json_t *one = NULL;
-        rc = cadre_evaluate(e, node->child[i], &one);
+        rc = cadre_evaluation_value(e, node->child[i], &one);
         if (rc == CADRE_OK && !one)
             rc = undefined(e, node->child[i]);
         else if (rc == CADRE_OK && json_array_append_new(made, one) != 0)
@@ -168,11 +168,11 @@ static cadre_status put(struct cadre_evaluation *e, json_t *object,
                         const struct cadre_node *node, size_t i)
 {
     json_t *key = NULL, *value = NULL;
-    cadre_status rc = cadre_evaluate(e, node->child[i], &key);
+    cadre_status rc = cadre_evaluation_value(e, node->child[i], &key);
     if (rc == CADRE_OK)
         rc = cadre_evaluation_need_text(e, key, node->line, "the key of an object");
     if (rc == CADRE_OK)
-        rc = cadre_evaluate(e, node->child[i + 1], &value);
+        rc = cadre_evaluation_value(e, node->child[i + 1], &value);
     if (rc == CADRE_OK && !value)
         rc = undefined(e, node->child[i + 1]);
     if (rc == CADRE_OK && json_object_setn(object, json_string_value(key),
@@ -205,7 +205,7 @@ static cadre_status method(struct cadre_evaluation *e, const struct cadre_node *
     if (space_of(e, callee->child[0]))
         return cadre_evaluation_unsupported(e, callee->line, "a namespace's method",
                                             callee->name);
-    CADRE_TRY(cadre_evaluate(e, callee->child[0], &of));
+    CADRE_TRY(cadre_evaluation_value(e, callee->child[0], &of));
     const cadre_status rc =
         of ? cadre_method_call(e, of, callee->name, arguments, callee->line, out)
            : undefined(e, callee->child[0]);
@@ -242,7 +242,7 @@ static cadre_status filter(struct cadre_evaluation *e, const struct cadre_node *
 {
     struct cadre_arguments arguments = {.n = 0};
     json_t *value = NULL;
-    cadre_status rc = cadre_evaluate(e, node->child[0], &value);
+    cadre_status rc = cadre_evaluation_value(e, node->child[0], &value);
     if (rc == CADRE_OK)
         rc = cadre_evaluate_arguments(e, node, 1, &arguments);
     if (rc == CADRE_OK)
@@ -274,7 +274,7 @@ static cadre_status test(struct cadre_evaluation *e, const struct cadre_node *no
         *out = json_boolean(*node->name == 'd');
         return CADRE_OK;
     }
-    cadre_status rc = cadre_evaluate(e, node->child[0], &value);
+    cadre_status rc = cadre_evaluation_value(e, node->child[0], &value);
     if (rc == CADRE_OK)
         rc = cadre_evaluate_arguments(e, node, 1, &arguments);
     if (rc == CADRE_OK)
@@ -360,11 +360,11 @@ static cadre_status arithmetic(struct cadre_evaluation *e,
                                const struct cadre_node *node, json_t **out)
 {
     json_t *a = NULL, *b = NULL;
-    cadre_status rc = cadre_evaluate(e, node->child[0], &a);
+    cadre_status rc = cadre_evaluation_value(e, node->child[0], &a);
     if (rc == CADRE_OK && !a)
         rc = undefined(e, node->child[0]);
     if (rc == CADRE_OK)
-        rc = cadre_evaluate(e, node->child[1], &b);
+        rc = cadre_evaluation_value(e, node->child[1], &b);
     if (rc == CADRE_OK && !b)
         rc = undefined(e, node->child[1]);
     if (rc == CADRE_OK)
@@ -381,7 +381,7 @@ static cadre_status join(struct cadre_evaluation *e, const struct cadre_node *no
     cadre_status rc = CADRE_OK;
     for (size_t i = 0; rc == CADRE_OK && i < node->count; i++) {
         json_t *one = NULL;
-        rc = cadre_evaluate(e, node->child[i], &one);
+        rc = cadre_evaluation_value(e, node->child[i], &one);
         if (rc == CADRE_OK && !cadre_value_print(one, &text))
             rc = cadre_fail(e->err, CADRE_E_UNSUPPORTED,
                             "line %d: ~ of %s is not done here; the filter tojson "
@@ -431,9 +431,9 @@ static cadre_status comparison(struct cadre_evaluation *e,
 {
     json_t *a = NULL, *b = NULL;
     bool holds = true;
-    cadre_status rc = cadre_evaluate(e, node->child[0], &a);
+    cadre_status rc = cadre_evaluation_value(e, node->child[0], &a);
     for (size_t i = 1; rc == CADRE_OK && holds && i < node->count; i++) {
-        rc = cadre_evaluate(e, node->child[i]->child[0], &b);
+        rc = cadre_evaluation_value(e, node->child[i]->child[0], &b);
         if (rc == CADRE_OK)
             rc = compare(e, node->child[i], a, b, &holds);
         json_decref(a);
@@ -450,24 +450,24 @@ static cadre_status either(struct cadre_evaluation *e, const struct cadre_node *
                            json_t **out)
 {
     json_t *left = NULL;
-    CADRE_TRY(cadre_evaluate(e, node->child[0], &left));
+    CADRE_TRY(cadre_evaluation_value(e, node->child[0], &left));
     if (cadre_value_truth(left) == (node->kind == CADRE_NODE_OR)) {
         *out = left;
         return CADRE_OK;
     }
     json_decref(left);
-    return cadre_evaluate(e, node->child[1], out);
+    return cadre_evaluation_value(e, node->child[1], out);
 }
 
 static cadre_status choice(struct cadre_evaluation *e, const struct cadre_node *node,
                            json_t **out)
 {
     json_t *holds = NULL;
-    CADRE_TRY(cadre_evaluate(e, node->child[0], &holds));
+    CADRE_TRY(cadre_evaluation_value(e, node->child[0], &holds));
     const struct cadre_node *then = node->child[cadre_value_truth(holds) ? 1 : 2];
     json_decref(holds);
     *out = NULL;
-    return then ? cadre_evaluate(e, then, out) : CADRE_OK;
+    return then ? cadre_evaluation_value(e, then, out) : CADRE_OK;
 }
 
 static cadre_status sign(struct cadre_evaluation *e, const struct cadre_node *node,
@@ -475,7 +475,7 @@ static cadre_status sign(struct cadre_evaluation *e, const struct cadre_node *no
 {
     json_t *value = NULL;
     int64_t number = 0;
-    CADRE_TRY(cadre_evaluate(e, node->child[0], &value));
+    CADRE_TRY(cadre_evaluation_value(e, node->child[0], &value));
     const bool negates = node->kind == CADRE_NODE_NEGATIVE;
     const bool yes = cadre_value_truth(value);
     const bool whole = cadre_value_integer(value, &number) && number != INT64_MIN;
@@ -490,8 +490,8 @@ static cadre_status sign(struct cadre_evaluation *e, const struct cadre_node *no
     return cadre_evaluation_give(e, json_integer(-number), node->line, out);
 }
 
-cadre_status cadre_evaluate(struct cadre_evaluation *e, const struct cadre_node *node,
-                            json_t **out)
+cadre_status cadre_evaluation_value(struct cadre_evaluation *e,
+                                    const struct cadre_node *node, json_t **out)
 {
     *out = NULL;
     CADRE_TRY(cadre_evaluation_spend(e, 1, node->line));

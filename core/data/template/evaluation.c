@@ -125,8 +125,8 @@ cadre_status cadre_evaluate_arguments(struct cadre_evaluation *e,
                                          "an argument without a name behind one that "
                                          "has one");
         out->name[out->n] = named ? child->name : NULL;
-        CADRE_TRY(
-            cadre_evaluate(e, named ? child->child[0] : child, &out->value[out->n]));
+        CADRE_TRY(cadre_evaluation_value(e, named ? child->child[0] : child,
+                                         &out->value[out->n]));
         out->n++;
     }
     return CADRE_OK;

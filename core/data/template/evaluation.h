@@ -84,8 +84,8 @@ void cadre_names_fini(struct cadre_evaluation *e);
 /* ---- evaluate_expression.c ---- */
 
 /* *out: a new reference, NULL where it is not defined. */
-cadre_status cadre_evaluate(struct cadre_evaluation *e, const struct cadre_node *node,
-                            json_t **out);
+cadre_status cadre_evaluation_value(struct cadre_evaluation *e,
+                                    const struct cadre_node *node, json_t **out);
 
 /* The children from `first` on as arguments; the caller frees, also after a failure. */
 cadre_status cadre_evaluate_arguments(struct cadre_evaluation *e,
