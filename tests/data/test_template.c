@@ -172,7 +172,7 @@ START_TEST(ends_soon)
         {"{{ s ", "is string ", " }}"},
     };
     for (size_t i = 0; i < sizeof deep / sizeof *deep; i++) {
-        char *text = repeat(deep[i].head, deep[i].text, 20000, deep[i].tail);
+        char *text = repeat(deep[i].head, deep[i].text, 2000, deep[i].tail);
         struct cadre_error err = {0};
         struct cadre_template *template = NULL;
         const cadre_status rc =

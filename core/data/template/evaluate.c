@@ -196,6 +196,7 @@ static json_t *loop_object(const json_t *values, size_t i, size_t n)
 static cadre_status pass(struct cadre_evaluation *e, const struct cadre_node *node,
                          const json_t *values, size_t i)
 {
+    CADRE_TRY(cadre_evaluation_spend(e, 8, node->line)); /* the parts of `loop` */
     json_t *loop = loop_object(values, i, json_array_size(values));
     if (!loop)
         return cadre_no_memory(e->err, "a loop");

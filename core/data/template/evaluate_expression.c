@@ -403,8 +403,8 @@ static cadre_status compare(struct cadre_evaluation *e,
     switch (operand->operation) {
     case CADRE_OPERATOR_EQUAL:
     case CADRE_OPERATOR_UNEQUAL:
-        CADRE_TRY(cadre_evaluation_spend_text(
-            e, json_string_length(a) + 16 * json_array_size(a), operand->line));
+        CADRE_TRY(cadre_evaluation_spend_text(e, json_string_length(a), operand->line));
+        CADRE_TRY(cadre_evaluation_spend_value(e, a, operand->line));
         *holds =
             cadre_value_equal(a, b) == (operand->operation == CADRE_OPERATOR_EQUAL);
         return CADRE_OK;

@@ -64,21 +64,31 @@ static bool too_deep(const json_t *value, int depth, int64_t *left)
     return false;
 }
 
+cadre_status cadre_evaluation_spend_value(struct cadre_evaluation *e,
+                                          const json_t *value, int line)
+{
+    if (!value || !too_deep(value, 1, &e->steps))
+        return CADRE_OK;
+    return cadre_fail(e->err, CADRE_E_UNSUPPORTED,
+                      "line %d: a value of more than %d levels, or more parts than the "
+                      "template has steps left",
+                      line, CADRE_VALUE_DEPTH);
+}
+
 cadre_status cadre_evaluation_give(struct cadre_evaluation *e, json_t *made, int line,
                                    json_t **out)
 {
     *out = NULL;
     if (!made)
         return cadre_no_memory(e->err, "a template's value");
-    if ((json_is_array(made) || json_is_object(made)) && too_deep(made, 1, &e->steps)) {
+    const cadre_status rc = json_is_array(made) || json_is_object(made)
+                                ? cadre_evaluation_spend_value(e, made, line)
+                                : CADRE_OK;
+    if (rc == CADRE_OK)
+        *out = made;
+    else
         json_decref(made);
-        return cadre_fail(e->err, CADRE_E_UNSUPPORTED,
-                          "line %d: a value of more than %d levels, or more parts than "
-                          "the template has steps left",
-                          line, CADRE_VALUE_DEPTH);
-    }
-    *out = made;
-    return CADRE_OK;
+    return rc;
 }
 
 cadre_status cadre_evaluation_give_text(struct cadre_evaluation *e,
@@ -252,7 +262,7 @@ cadre_status cadre_evaluation_contains(struct cadre_evaluation *e, const json_t 
                                      "in: expected a text, list or object "
                                      "behind it, found %s",
                                      cadre_value_type(whole));
-    CADRE_TRY(cadre_evaluation_spend(e, (int64_t)json_array_size(whole), line));
+    CADRE_TRY(cadre_evaluation_spend_value(e, whole, line));
     for (size_t i = 0; i < json_array_size(whole) && !*out; i++)
         *out = cadre_value_equal(part, json_array_get(whole, i));
     return CADRE_OK;

@@ -19,7 +19,7 @@ enum {
 
 /* Whatever a template does, it ends: a step for each node that is walked, and for each
  * CADRE_EVALUATION_STEP_BYTES bytes of a text that is made. */
-#define CADRE_EVALUATION_STEPS 8000000
+#define CADRE_EVALUATION_STEPS 2000000
 #define CADRE_EVALUATION_STEP_BYTES 16
 
 /* What a name stands for: a macro, a namespace, or else a value. */
@@ -110,6 +110,10 @@ cadre_status cadre_evaluation_spend(struct cadre_evaluation *e, int64_t n, int l
 /* Count for a text of so many bytes. */
 cadre_status cadre_evaluation_spend_text(struct cadre_evaluation *e, size_t bytes,
                                          int line);
+
+/* Count a step for each part of a value, however deep. */
+cadre_status cadre_evaluation_spend_value(struct cadre_evaluation *e,
+                                          const json_t *value, int line);
 
 /* *out = made, whose reference is given: no memory where it is NULL; too deep. */
 cadre_status cadre_evaluation_give(struct cadre_evaluation *e, json_t *made, int line,

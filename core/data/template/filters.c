@@ -112,9 +112,7 @@ static cadre_status to_json(const struct call *c, json_t **out)
         (!cadre_value_integer(given, &indent) || indent < 0 || indent > 64))
         return cadre_evaluation_fail(c->e, c->line,
                                      "the filter tojson: indent: expected 0 to 64");
-    json_t *checked = NULL; /* counts the steps of all parts */
-    CADRE_TRY(cadre_evaluation_give(c->e, same(c->value), c->line, &checked));
-    json_decref(checked);
+    CADRE_TRY(cadre_evaluation_spend_value(c->e, c->value, c->line));
     if (cadre_value_json(c->value, (int)indent, &text))
         return cadre_evaluation_give_text(c->e, &text, c->line, out);
     const bool failed = text.failed;

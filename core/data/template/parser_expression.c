@@ -32,7 +32,7 @@ static cadre_status wrap(struct cadre_parser *p, enum cadre_node_kind kind,
 {
     struct cadre_node *node = NULL;
     CADRE_TRY(cadre_parser_make(p, kind, &node));
-    node->line = (*out)->line;
+    node->line = *out ? (*out)->line : p->at->line;
     CADRE_TRY(cadre_node_add(node, *out, p->err));
     *out = node;
     return CADRE_OK;
@@ -354,7 +354,7 @@ static cadre_status arguments(struct cadre_parser *p, struct cadre_node *node)
 /* Behind "[": a key, or start:stop:step. */
 static cadre_status subscript(struct cadre_parser *p, struct cadre_node **out)
 {
-    struct cadre_node *part[3] = {NULL, NULL, NULL};
+    struct cadre_node *part[4] = {NULL, NULL, NULL, NULL};
     int colons = 0;
     while (!takes_operator(p, "]")) {
         if (operator_is(p, ",") || (operator_is(p, ":") && colons == 2))

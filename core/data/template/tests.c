@@ -116,6 +116,8 @@ cadre_status cadre_test_apply(struct cadre_evaluation *e, const char *name,
     if (arguments->n < table[at].arguments)
         return cadre_evaluation_fail(e, line, "%s: expected an argument", what);
     const json_t *given = cadre_arguments_get(arguments, 0, NULL);
+    if (table[at].kind == EQUAL || table[at].kind == UNEQUAL)
+        CADRE_TRY(cadre_evaluation_spend_value(e, value, line));
     switch (table[at].kind) {
     case DIVISIBLE:
         if (!cadre_value_integer(given, &by))
