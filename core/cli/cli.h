@@ -27,13 +27,13 @@ struct cadre_cli_args {
     char *ini, *resume; /* the file in it, and the option that continues it; owned */
     const char *out; /* --out */
     const char *run; /* --run */
-    const char *prompt;
+    const char *prompt, *system; /* of what is generated */
     const char *from; /* --from: parameters to use */
     const char *tokens; /* --tokens: how many to generate */
     const char *temperature, *top_k, *top_p, *seed; /* of generated tokens */
     const char *role; /* --role: of a new plugin */
     const char *archive; /* --archive: a file to write */
-    bool dry_run, json, greedy, no_cache, once;
+    bool dry_run, json, greedy, no_cache, once, chat;
     bool list, collect; /* of a comparison */
     struct cadre_check_request check; /* its flags; the plugin is `conf` */
     struct {

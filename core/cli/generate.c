@@ -8,9 +8,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/base/log.h"
 #include "core/base/memory.h"
+#include "core/cli/generate_chat.h"
 #include "core/cli/generate_ecg.h"
 #include "core/data/tokenizer/tokenizer.h"
 #include "core/generate/decoder.h"
@@ -33,6 +35,9 @@ struct generator {
     struct cadre_decoder *decoder;
     struct cadre_sampler *sampler;
     struct cadre_stops stops;
+    const char **stop; /* their texts */
+    struct cadre_chat chat; /* of --chat */
+    struct cadre_text answer; /* so far, of --chat */
 };
 
 /* *value = the number in `text`, from `least` to `most`; unchanged where text is NULL.
@@ -130,6 +135,24 @@ static cadre_status encode_prompt(struct generator *g, size_t more,
     return CADRE_OK;
 }
 
+/* The same of the conversation so far. */
+static cadre_status encode_chat(struct generator *g, size_t more,
+                                struct cadre_error *err)
+{
+    int32_t *ids = NULL;
+    size_t n = 0;
+    CADRE_TRY(cadre_chat_prompt(&g->chat, &ids, &n, err));
+    free(g->ids);
+    g->ids = cadre_realloc(ids, n + more, sizeof *ids);
+    if (!g->ids) {
+        free(ids);
+        return cadre_no_memory(err, "the prompt");
+    }
+    g->n = g->n_prompt = n;
+    cadre_decoder_reset(g->decoder);
+    return CADRE_OK;
+}
+
 static cadre_status show(const char *bytes, size_t size, struct cadre_error *err)
 {
     if (fwrite(bytes, 1, size, stdout) != size || fflush(stdout) != 0)
@@ -152,6 +175,9 @@ static cadre_status put(struct generator *g, size_t i, struct cadre_error *err)
         return cadre_fail(err, CADRE_E_INTERNAL, "token %d has no text", g->ids[i]);
     if (i >= g->n_prompt)
         CADRE_TRY(cadre_stops_add(&g->stops, bytes, size, &bytes, &size, err));
+    else if (g->args->chat)
+        return CADRE_OK; /* answers alone are shown */
+    cadre_text_append(&g->answer, bytes, g->args->chat ? size : 0);
     return show(bytes, size, err);
 }
 
@@ -185,13 +211,82 @@ static cadre_status generate(struct generator *g, size_t more, struct cadre_erro
         say_context(g, &begin);
         CADRE_TRY(cadre_sampler_take(g->sampler, logits, g->n, &g->ids[g->n], err));
         g->n++;
+        if (g->args->chat && cadre_chat_ends(&g->chat, g->ids[g->n - 1]))
+            break;
         CADRE_TRY(put(g, g->n - 1, err));
     }
     if (g->ecg)
         return CADRE_OK;
     cadre_stops_end(&g->stops, &rest, &size);
+    cadre_text_append(&g->answer, rest, g->args->chat ? size : 0);
     CADRE_TRY(show(rest, size, err));
     return show("\n", 1, err);
+}
+
+/* The texts of --stop, and that which the template ends an answer with. */
+static cadre_status begin_stops(struct generator *g, struct cadre_error *err)
+{
+    const struct cadre_cli_texts *stop = &g->args->stop;
+    size_t n = (size_t)stop->n;
+    cadre_stops_fini(&g->stops);
+    if (!g->stop)
+        g->stop = cadre_calloc(n + 1, sizeof *g->stop);
+    if (!g->stop)
+        return cadre_no_memory(err, "--stop");
+    for (size_t i = 0; i < n; i++)
+        g->stop[i] = stop->item[i];
+    if (g->chat.stop)
+        g->stop[n++] = g->chat.stop;
+    return cadre_stops_init(&g->stops, g->stop, n, err);
+}
+
+/* One message and its answer. */
+static cadre_status ask(struct generator *g, const char *text, size_t size, size_t more,
+                        struct cadre_error *err)
+{
+    CADRE_TRY(cadre_chat_add(&g->chat, "user", text, size, err));
+    CADRE_TRY(encode_chat(g, more, err));
+    CADRE_TRY(begin_stops(g, err));
+    cadre_text_reset(&g->answer);
+    CADRE_TRY(generate(g, more, err));
+    if (g->answer.failed)
+        return cadre_no_memory(err, "an answer");
+    return cadre_chat_add_answer(&g->chat, cadre_text_str(&g->answer), g->answer.len,
+                                 err);
+}
+
+/* Each line of stdin is a message. */
+static cadre_status converse(struct generator *g, size_t more, struct cadre_error *err)
+{
+    char *line = NULL;
+    size_t capacity = 0;
+    cadre_status rc = CADRE_OK;
+    while (rc == CADRE_OK) {
+        if (isatty(STDIN_FILENO))
+            fprintf(stderr, "> ");
+        ssize_t n = getline(&line, &capacity, stdin);
+        if (n < 0)
+            break;
+        if (n > 0 && line[n - 1] == '\n')
+            n--;
+        if (n > 0)
+            rc = ask(g, line, (size_t)n, more, err);
+    }
+    if (rc == CADRE_OK && ferror(stdin))
+        rc = cadre_fail(err, CADRE_E_IO, "cannot read messages from stdin");
+    free(line);
+    return rc;
+}
+
+/* What the options ask for, once all is open. */
+static cadre_status make(struct generator *g, size_t more, struct cadre_error *err)
+{
+    const char *prompt = g->args->prompt;
+    if (g->args->chat)
+        return prompt ? ask(g, prompt, strlen(prompt), more, err)
+                      : converse(g, more, err);
+    CADRE_TRY(encode_prompt(g, more, err));
+    return generate(g, more, err);
 }
 
 static cadre_status check_model(const struct generator *g, struct cadre_error *err)
@@ -201,6 +296,13 @@ static cadre_status check_model(const struct generator *g, struct cadre_error *e
             err, CADRE_E_INVALID,
             "--stop '%s': heartbeats have no text to end at; leave it out",
             g->args->stop.item[0]);
+    if (g->ecg && g->args->chat)
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "--chat: heartbeats are no text; leave it out");
+    if (g->args->system && !g->args->chat)
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "--system '%s': expected --chat too, found none",
+                          g->args->system);
     if (!g->ecg)
         CADRE_TRY(cadre_spec_check_tokens(g->spec, g->vocab, err));
     if (g->vocab > g->spec->run.model.vocab)
@@ -226,17 +328,17 @@ static cadre_status is_ecg(const struct cadre_cli_args *args, bool *ecg,
 /* What makes tokens, by the options. */
 static cadre_status open_parts(struct generator *g, struct cadre_error *err)
 {
-    const struct cadre_cli_texts *stop = &g->args->stop;
+    const char *spec = g->spec->config.data.tokenizer;
     struct cadre_sampling sampling;
     CADRE_TRY(read_sampling(g, &sampling, err));
-    CADRE_TRY(cadre_stops_init(&g->stops, (const char *const *)stop->item,
-                               (size_t)stop->n, err));
+    CADRE_TRY(begin_stops(g, err));
     CADRE_TRY(cadre_decoder_create(g->rank, !g->args->no_cache, &g->decoder, err));
     if (!g->ecg)
-        CADRE_TRY(
-            cadre_tokenizer_open(g->spec->config.data.tokenizer, &g->tokenizer, err));
+        CADRE_TRY(cadre_tokenizer_open(spec, &g->tokenizer, err));
     g->vocab = g->ecg ? g->spec->data_info.vocab : cadre_tokenizer_vocab(g->tokenizer);
     CADRE_TRY(check_model(g, err));
+    if (g->args->chat)
+        CADRE_TRY(cadre_chat_init(spec, g->tokenizer, g->args->system, &g->chat, err));
     return cadre_sampler_create(&sampling, g->vocab, &g->sampler, err);
 }
 
@@ -245,6 +347,9 @@ static void close_parts(struct generator *g)
     cadre_sampler_destroy(g->sampler);
     cadre_decoder_destroy(g->decoder);
     cadre_stops_fini(&g->stops);
+    cadre_chat_fini(&g->chat);
+    cadre_text_fini(&g->answer);
+    free(g->stop);
     cadre_tokenizer_close(g->tokenizer);
     free(g->ids);
 }
@@ -267,9 +372,7 @@ static cadre_status generate_text(const struct cadre_cli_args *args,
     g.rank = &rank;
     rc = open_parts(&g, err);
     if (rc == CADRE_OK)
-        rc = encode_prompt(&g, more, err);
-    if (rc == CADRE_OK)
-        rc = generate(&g, more, err);
+        rc = make(&g, more, err);
     close_parts(&g);
     cadre_rank_fini(&rank);
     cadre_spec_destroy(spec);
@@ -322,6 +425,16 @@ static const struct cadre_cli_option options[] = {
      .field = CADRE_CLI_FIELD(stop),
      .repeats = true,
      .help = "end before TEXT, once it is generated"},
+    {.name = "--chat",
+     .field = CADRE_CLI_FIELD(chat),
+     .help = "the prompt is a message, of which the answer is shown, by the chat "
+             "template of the tokenizer's folder; without --prompt each line of stdin "
+             "is the next message"},
+    {.name = "--system",
+     .argument = "TEXT",
+     .kind = CADRE_CLI_TEXT,
+     .field = CADRE_CLI_FIELD(system),
+     .help = "the system message that a chat begins with"},
     {.name = "--no-cache",
      .field = CADRE_CLI_FIELD(no_cache),
      .help = "compute all that the model sees again for every token, to compare"},
@@ -332,8 +445,8 @@ const struct cadre_cli_command cadre_command_generate = {
     .name = "generate",
     .synopsis = "CONF --prompt TEXT [--from DIR] [--tokens N] [--greedy | "
                 "[--temperature X] [--top-k K] [--top-p P] [--seed N]] "
-                "[--stop TEXT]... [--no-cache] [--set SECTION.KEY=VALUE]... "
-                "[--out DIR]",
+                "[--stop TEXT]... [--chat [--system TEXT]] [--no-cache] "
+                "[--set SECTION.KEY=VALUE]... [--out DIR]",
     .summary = "sample text or heartbeats",
     .details =
         "Where the model's context is full, it goes on from the newest half of it, "

@@ -97,8 +97,9 @@ static const struct cadre_config_key table[] = {
         "file or folder of the data, beside the ini file or in the working directory"),
     STR(data, tokenizer, "byte",
         "byte, or a folder or file of a tokenizer; not given: that of model.init"),
-    ENUM(data, template, "alpaca", "alpaca, chatml, plain",
-         "instruct: how a record becomes text"),
+    ENUM(data, template, "alpaca", "alpaca, chatml, plain, model",
+         "instruct: how a record becomes text; not given: that of the tokenizer's "
+         "folder (model), if it has one"),
     BOOL(data, train_on_prompt, "no",
          "instruct: prompts are targets too, not the answers alone"),
     ENUM(data, too_long, "truncate", "truncate, refuse",

@@ -15,6 +15,7 @@ cadre_status cadre_dataset_open_instruct(struct cadre_dataset *set,
     const struct cadre_instruct_config instruct = {
         .path = config->path,
         .template_name = config->template_name,
+        .tokenizer_spec = config->tokenizer,
         .too_long = config->too_long,
         .cache_dir = config->cache_dir,
         .tokenizer = tokenizer,

@@ -7,7 +7,7 @@
 
 static int64_t width_of(const struct cadre_model *model)
 {
-    return model->kv_heads * (model->config.channels / model->config.heads);
+    return model->kv_heads * model->head_size;
 }
 
 size_t cadre_kv_cache_bytes(const struct cadre_model *model, int64_t batch,

@@ -7,7 +7,9 @@
 #include "core/config/options.h"
 
 /* Where data.tokenizer is not given and the folder model.init has a tokenizer, set
- * data.tokenizer to that folder; *config is filled again. ECG records have none.
+ * data.tokenizer to that folder; ECG records have none. Where data.template is not
+ * given and the tokenizer of instruction data has a chat template beside it, set it to
+ * model. *config is filled again.
  * Errors: those of the options. */
 cadre_status cadre_tokenizer_setup(struct cadre_options *options,
                                    struct cadre_config *config,

@@ -52,6 +52,7 @@ smoke() {
 }
 
 # ---- on what a clone has ----
+"$CADRE_SRC/tools/make-tuning" data/tuning >/dev/null
 run tuned-plan train "$conf/finetune-lora.ini" --out tuned --dry-run
 run tuned train "$conf/finetune-lora.ini" --out tuned "${few[@]}"
 has tuned "3 steps with single done, in 'tuned'"

@@ -29,7 +29,7 @@ for document in $documents; do
     fi
     rm -rf "$scratch"/block.* "$scratch/tree"
     mkdir "$scratch/tree"
-    for name in conf docs examples plugins include tests COPYING README.md; do
+    for name in conf docs examples plugins include tests tools COPYING README.md; do
         ln -s "$CADRE_SRC/$name" "$scratch/tree/$name"
     done
     ln -s "$CADRE_BUILD" "$scratch/tree/build"

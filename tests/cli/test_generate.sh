@@ -54,6 +54,14 @@ for precision in fp64 bf16; do
     same "$precision" "$precision-whole" "keys and values that are kept, in $precision"
 done
 
+# ---- a random model of each family: what transformers writes (tests/samples/families/make.py) ----
+for family in gpt2 llama2 llama3 llama-linear mistral qwen2 qwen3; do
+    model=$CADRE_SRC/tests/samples/families/$family
+    printf '[model]\ninit = %s\n[data]\ntokenizer = byte\n' "$model" >family.ini
+    run family family.ini --set train.precision=fp64 --greedy --prompt Once --tokens 40
+    cmp "$model/greedy.bin" family.out || fail "$family: other bytes than transformers'"
+done
+
 # ---- draws: of the seed and the place, not of threads, nor of what is kept ----
 run one "${stories[@]}" --tokens 60 --set device.threads=1
 run again "${stories[@]}" --tokens 60 --seed 1 --set device.threads=3 --set run.seed=1

@@ -70,7 +70,8 @@ awk -v coded="$(mib dry-qlora parameters)" -v plain="$(mib dry-lora parameters)"
 
 # ---- the file that is shipped ----
 settings train.steps=2 train.eval_batches=1 "data.cache=$tmp/cache"
-runs conf 0 "$cadre" train "$CADRE_SRC/conf/finetune-qlora.ini" --out "$tmp/conf" "${sets[@]}"
+"$CADRE_SRC/tools/make-tuning" "$tmp/data/tuning" >/dev/null
+(cd "$tmp" && runs conf 0 "$cadre" train "$CADRE_SRC/conf/finetune-qlora.ini" --out "$tmp/conf" "${sets[@]}")
 
 # ---- evaluating, and merging into the decoded matrices ----
 runs eval 0 "$cadre" eval "$tmp/exact" --json

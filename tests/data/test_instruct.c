@@ -280,6 +280,34 @@ START_TEST(many_records)
 }
 END_TEST
 
+/* The template of the tokenizer's folder: what it writes behind a prompt is trained on,
+ * and another template is another cache. */
+START_TEST(template_of_the_folder)
+{
+    struct cadre_instruct_info info;
+    struct cadre_instruct_config config =
+        config_of(put("{\"prompt\": \"ab\", \"completion\": \"cd\"}"));
+    const char *one = "{% for m in messages %}{{ m.content }}{{ ';' }}{% endfor %}"
+                      "{% if add_generation_prompt %}>{% endif %}";
+    config.template_name = "model";
+    config.tokenizer_spec = dir;
+    config.cache_dir = dir;
+    refuses(&config, CADRE_E_INVALID, "data.template = model: '");
+    test_file_put(dir, "chat_template.jinja", one, strlen(one));
+    refuses(&config, CADRE_E_UNSUPPORTED, "f.json' line 1: message 2: ");
+    one = "{% for m in messages %}{{ m.content }};{% endfor %}";
+    test_file_put(dir, "chat_template.jinja", one, strlen(one));
+    struct cadre_instruct *set = open_or_fail(&config, &info);
+    sample_is(set, 0, 0, "ab;cd$$$$$$$$$$$$$$$$$$$", "..cd;...................");
+    cadre_instruct_close(set);
+    one = "{% for m in messages %}{{ m.content }}.{% endfor %}";
+    test_file_put(dir, "chat_template.jinja", one, strlen(one));
+    set = open_or_fail(&config, &info);
+    sample_is(set, 0, 0, "ab.cd$$$$$$$$$$$$$$$$$$$", "..cd....................");
+    cadre_instruct_close(set);
+}
+END_TEST
+
 Suite *test_suite(void)
 {
     Suite *s = suite_create("instruct");
@@ -293,6 +321,7 @@ Suite *test_suite(void)
     tcase_add_loop_test(tc, real_files, 0, test_data_sets("instruct"));
     tcase_add_test(tc, other_tokenizers);
     tcase_add_test(tc, many_records);
+    tcase_add_test(tc, template_of_the_folder);
     suite_add_tcase(s, tc);
     return s;
 }

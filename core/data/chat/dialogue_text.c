@@ -22,17 +22,18 @@ struct writer {
 cadre_status cadre_chat_template_parse(const char *name, enum cadre_chat_template *out,
                                        struct cadre_error *err)
 {
-    static const char *const names[] = {"alpaca", "chatml", "plain"};
+    static const char *const names[] = {"alpaca", "chatml", "plain", "model"};
     if (!name || !*name)
         name = names[0];
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 4; i++)
         if (strcmp(name, names[i]) == 0) {
             *out = (enum cadre_chat_template)i;
             return CADRE_OK;
         }
     return cadre_fail(
         err, CADRE_E_INVALID,
-        "data.template: expected alpaca, chatml or plain, found \"%.60s\"", name);
+        "data.template: expected alpaca, chatml, plain or model, found \"%.60s\"",
+        name);
 }
 
 static struct frame alpaca_frame(enum cadre_chat_role role)

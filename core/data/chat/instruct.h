@@ -21,6 +21,7 @@
 struct cadre_instruct_config {
     const char *path; /* a file */
     const char *template_name; /* see cadre_chat_template_parse */
+    const char *tokenizer_spec; /* whose folder has the template "model" */
     const char *too_long; /* "truncate" or "refuse"; NULL and "" truncate */
     const char *cache_dir; /* NULL: an unnamed temporary file */
     const struct cadre_tokenizer *tokenizer;

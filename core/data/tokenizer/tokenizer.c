@@ -180,6 +180,14 @@ int32_t cadre_tokenizer_eos(const struct cadre_tokenizer *tok)
     return tok->eos;
 }
 
+bool cadre_tokenizer_is_special(const struct cadre_tokenizer *tok, int32_t id)
+{
+    for (size_t i = 0; i < tok->added.count; i++)
+        if (tok->added.tokens[i].id == id)
+            return true;
+    return id >= 0 && (id == tok->bos || id == tok->eos);
+}
+
 cadre_status cadre_tokenizer_frame(const struct cadre_tokenizer *tok, int32_t **ids,
                                    size_t *count, struct cadre_error *err)
 {

@@ -48,6 +48,10 @@ int32_t cadre_tokenizer_bos(const struct cadre_tokenizer *tok);
  * GPT-2. */
 int32_t cadre_tokenizer_eos(const struct cadre_tokenizer *tok);
 
+/* Whether an id is one of those that mark what a text is, and are no part of it: bos,
+ * eos, and the added tokens of tokenizer.json. */
+bool cadre_tokenizer_is_special(const struct cadre_tokenizer *tok, int32_t id);
+
 /* Put before and behind a prompt's ids what the folder says, as BOS: of tokenizer.json
  * by its post_processor, of tokenizer.model by add_bos_token and add_eos_token; GPT-2
  * and llama2.c put BOS before it. *ids is the caller's, from malloc (or NULL where

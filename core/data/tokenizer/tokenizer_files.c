@@ -26,8 +26,13 @@ static const char *const names[] = {
     "encoder.json",   "vocab.bpe",       "tokenizer.bin", NULL,
 };
 static const char *const beside[] = {
-    "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
-    "chat_template.jinja",   "chat_template.json",      NULL,
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "chat_template.jinja",
+    "chat_template.json",
+    "generation_config.json",
+    NULL,
 };
 
 static cadre_status take(struct cadre_tokenizer_files *files, const char *path,

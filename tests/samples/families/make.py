@@ -4,7 +4,8 @@
 
 Random models of each family that Cadre reads, saved by transformers itself, and what
 transformers computes with them in fp64: golden.json has tokens, the mean loss, logits of
-the last position of each row, and the norm of the gradient. transformers computes norms,
+the last position of each row, and the norm of the gradient; greedy.bin the bytes that
+the model writes behind "Once", the likeliest each time, and a line break. transformers computes norms,
 softmax and rotary angles in fp32 whatever the model's type: here torch.float32 names
 float64 while it runs, and the angles are asserted to be those of its fp32 formulas.
 Made with torch 2.15.0, transformers 5.23.0, safetensors 0.8.0.
@@ -137,6 +138,13 @@ def in_double(folder, fp32_angles):
             out.logits.reshape(-1, 256), tokens[:, 1:].reshape(-1)
         )
         assert out.logits.dtype == torch.float64
+        with torch.no_grad():
+            text, gap = list(b"Once"), 1e9
+            while len(text) < 44:
+                top = model(torch.tensor([text])).logits[0, -1].topk(2)
+                text.append(top.indices[0].item())
+                gap = min(gap, (top.values[0] - top.values[1]).item())
+        assert gap > 1e-6, gap
         loss.backward()
         squares = sum((p.grad**2).sum() for p in model.parameters())
     finally:
@@ -144,6 +152,7 @@ def in_double(folder, fp32_angles):
         torch.Tensor.float = was
         torch.set_default_dtype(FP32)
     return {
+        "greedy": text,
         "tokens": tokens.tolist(),
         "loss": loss.item(),
         "grad_norm": squares.sqrt().item(),
@@ -163,6 +172,7 @@ def main():
         for file in folder.iterdir():
             file.chmod(0o644)
         golden = in_double(folder, turns)
+        (folder / "greedy.bin").write_bytes(bytes(golden.pop("greedy")) + b"\n")
         golden["logits"] = [[float(v) for v in row] for row in golden["logits"]]
         (folder / "golden.json").write_text(json.dumps(golden) + "\n")
         size = sum(f.stat().st_size for f in folder.iterdir())

@@ -1,0 +1,100 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Chat templates of model folders: instruction data by them under every strategy, conversations
+# of `cadre generate --chat`, what checkpoints keep of them, and what is refused.
+# shellcheck source-path=SCRIPTDIR
+. "$(dirname "$0")/train_lib.sh"
+
+"$CADRE_SRC/tools/make-tuning" "$tmp/tuning" >/dev/null
+cat >"$tmp/chat.ini" <<INI
+[model]
+init = $tmp/tuning/model
+context = 128
+[data]
+format = instruct
+path = $tmp/tuning/instruct.jsonl
+cache = $tmp/cache
+[tune]
+method = lora
+[train]
+steps = 3
+global_batch = 4
+micro_batch = 1
+eval_batches = 1
+[run]
+exact = yes
+INI
+
+# ---- training: the folder's template is the default, under every strategy ----
+train chat single 0
+grep -q '^template *= *model' "$tmp/single/config.ini" || fail "config.ini: not the folder's template"
+for stack in ddp:2 "zero:2 zero.stage=3"; do
+    # shellcheck disable=SC2086 # words
+    train chat other 0 strategy.stack=$stack
+    diff <(losses single) <(losses other) || fail "$stack: other losses"
+    cmp "$tmp"/{single,other}/checkpoints/step-00000003/adapter_model.safetensors
+    rm -r "$tmp/other"
+done
+train chat alpaca 0 data.template=alpaca
+if diff <(losses single) <(losses alpaca) >/dev/null; then fail "data.template = alpaca is not taken"; fi
+# our chatml on this tokenizer differs from the template in what ends the last answer alone
+train chat chatml 0 data.template=chatml
+if diff <(losses single) <(losses chatml) >/dev/null; then fail "data.template = chatml is not taken"; fi
+
+# ---- conversations: the answers that the model was trained to give ----
+# asks NAME STATUS ARGUMENT...
+asks() {
+    local name=$1 status=$2
+    shift 2
+    runs "$name" "$status" "$cadre" generate "$@" --greedy --tokens 40
+}
+printf '[model]\ninit = %s\n' "$tmp/tuning/model" >"$tmp/model.ini"
+asks one 0 "$tmp/model.ini" --chat --prompt "Tom has a red dog. What colour is it?"
+[ "$(cat "$tmp/one.out")" = "The dog is red." ] || fail "an answer: $(cat "$tmp/one.out")"
+asks raw 0 "$tmp/model.ini" --prompt "<|im_start|>user
+Tom has a red dog. What colour is it?<|im_end|>
+<|im_start|>assistant
+" --stop "<|im_end|>"
+tail -n 1 "$tmp/raw.out" | cmp - "$tmp/one.out" || fail "the template's text: $(cat "$tmp/raw.out")"
+printf 'Tom has a red dog. What colour is it?\n\nHow much is 4 and 1?' |
+    asks two 0 "$tmp/model.ini" --chat
+[ "$(wc -l <"$tmp/two.out")" = 2 ] || fail "two messages: $(cat "$tmp/two.out")"
+head -n 1 "$tmp/two.out" | cmp - "$tmp/one.out" || fail "the first of two messages"
+asks system 0 "$tmp/model.ini" --chat --system "Ann has a blue cat." --prompt "What colour is it?"
+if cmp -s "$tmp/one.out" "$tmp/system.out"; then fail "--system changes nothing"; fi
+# generation_config.json and --stop end an answer too
+cp -r "$tmp/tuning/model" "$tmp/short"
+printf '{"eos_token_id": [258, %d]}' "'d" >"$tmp/short/generation_config.json"
+printf '[model]\ninit = %s\n' "$tmp/short" >"$tmp/short.ini"
+asks short 0 "$tmp/short.ini" --chat --prompt "Tom has a red dog. What colour is it?"
+[ "$(cat "$tmp/short.out")" = "The " ] || fail "eos_token_id: $(cat "$tmp/short.out")"
+asks stop 0 "$tmp/model.ini" --chat --prompt "Tom has a red dog. What colour is it?" --stop " dog"
+[ "$(cat "$tmp/stop.out")" = "The" ] || fail "--stop: $(cat "$tmp/stop.out")"
+
+# A run's checkpoint has the template, and so has what is merged from it.
+asks run 0 "$tmp/single" --chat --prompt "What day comes after Monday?"
+checkpoint=$(echo "$tmp"/single/checkpoints/step-*)
+cmp "$checkpoint/chat_template.jinja" "$tmp/tuning/model/chat_template.jinja"
+runs merge 0 "$cadre" merge "$tmp/single" --out "$tmp/merged"
+cmp "$tmp/merged/chat_template.jinja" "$tmp/tuning/model/chat_template.jinja"
+
+# ---- what is refused ----
+no() {
+    train chat "$1" 2 "${@:3}"
+    says "$1" "$2"
+}
+no none "data.template = model: '.*/tokenizers/qwen2' has no chat template" data.template=model \
+    "data.tokenizer=$CADRE_SRC/tests/samples/tokenizers/qwen2" model.init= model.vocab=0
+cp -r "$tmp/tuning/model" "$tmp/odd"
+printf 'a\n{%% for m in messages %%}{{ m|pprint }}{%% endfor %%}' >"$tmp/odd/chat_template.jinja"
+no filter "instruct.jsonl' line 1: the chat template of '.*chat_template.jinja': line 2: the filter pprint" \
+    "model.init=$tmp/odd"
+printf '{%% raw %%}' >"$tmp/odd/chat_template.jinja"
+no raw "chat_template.jinja': line 1: the block raw is not read here" "model.init=$tmp/odd"
+asks raw-chat 2 "$tmp/model.ini" --set "model.init=$tmp/odd" --chat --prompt Hi
+says raw-chat " --chat: the chat template of .*line 1: the block raw"
+printf "{{ messages[-1].content if add_generation_prompt else raise_exception('Ask me') }}" \
+    >"$tmp/odd/chat_template.jinja"
+no raised "line 1: the template says: Ask me" "model.init=$tmp/odd"
+asks system-alone 2 "$tmp/model.ini" --system Hi
+says system-alone " --system 'Hi': expected --chat too"
