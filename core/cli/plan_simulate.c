@@ -14,6 +14,14 @@ static cadre_status check_words(const struct cadre_cli_args *args,
         return cadre_fail(err, CADRE_E_INVALID,
                           "--simulate is given with CONF, --ranks N and --hardware "
                           "FILE");
+    char *dir = args->plan.trace ? cadre_path_dirname(args->plan.trace) : NULL;
+    const bool nowhere = dir && !cadre_path_is_dir(dir);
+    if (nowhere)
+        cadre_fail(err, CADRE_E_INVALID, "--trace %s: '%s' is no folder; make it first",
+                   args->plan.trace, dir);
+    free(dir);
+    if (nowhere)
+        return CADRE_E_INVALID;
     if (args->words.n > 1)
         return cadre_fail(err, CADRE_E_INVALID, "'%s' is one argument too many",
                           args->words.item[1]);
