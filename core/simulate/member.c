@@ -134,7 +134,8 @@ static cadre_status run_planned(struct running *run)
     run->rank.device = &run->device->device;
     run->rank.device_lent = true;
     if (crew->world)
-        cadre_simulated_world_memory(crew->world, m->index, run->device->memory);
+        cadre_simulated_world_memory(crew->world, m->index, run->device->memory,
+                                     run->device->pinned);
     CADRE_TRY(cadre_rank_bind(&run->rank, world, 0, &m->err));
     return run_bound(run);
 }
@@ -153,7 +154,7 @@ static void run_member(struct cadre_simulation_member *m)
         cadre_rank_fini(&run->rank);
     }
     if (run->device && m->crew->world)
-        cadre_simulated_world_memory(m->crew->world, m->index, NULL);
+        cadre_simulated_world_memory(m->crew->world, m->index, NULL, NULL);
     cadre_simulated_device_close(run->device);
     free(run);
 }

@@ -357,9 +357,11 @@ struct cadre_comm *cadre_simulated_world_comm(struct cadre_simulated_world *worl
 }
 
 void cadre_simulated_world_memory(struct cadre_simulated_world *world, int rank,
-                                  const struct cadre_reserve *memory)
+                                  const struct cadre_reserve *memory,
+                                  const struct cadre_reserve *pinned)
 {
     world->world.rank[rank].memory = memory;
+    world->world.rank[rank].pinned = pinned;
 }
 
 void cadre_simulated_world_sent(const struct cadre_simulated_world *world, int rank,

@@ -70,7 +70,7 @@ struct sim_rank {
     int index;
     _Atomic uint64_t step;
     struct sim_comm *comm; /* of the world */
-    const struct cadre_reserve *memory;
+    const struct cadre_reserve *memory, *pinned;
     struct sim_event *event;
     size_t n_events, room;
     uint64_t sent, between; /* bytes of what it has posted */

@@ -11,6 +11,17 @@ static const char *space_name(uint32_t space)
     return space == CADRE_SPACE_DEVICE ? "device" : "host";
 }
 
+/* More than a few records: plugins keep states there. */
+static bool keeps_much_on_host(const struct cadre_simulated_rank *rank)
+{
+    uint64_t bytes = 0;
+    for (int i = 0; i < rank->memory.n; i++)
+        if (rank->memory.entry[i].space != CADRE_SPACE_DEVICE &&
+            rank->memory.entry[i].peak_bytes > bytes)
+            bytes = rank->memory.entry[i].peak_bytes;
+    return bytes > 64u << 20;
+}
+
 /* ---- text ---- */
 
 static void put_seconds(const char *what, const char *axis, double s, double step_s,
@@ -71,6 +82,9 @@ void cadre_simulation_print(const struct cadre_simulation *s,
                 cadre_bytes_text(limit, 3, text));
     fprintf(out, "sent by a rank in a step: %s, mean\n",
             cadre_bytes_text(s->sent_bytes, 3, text));
+    if (keeps_much_on_host(most))
+        fprintf(out, "memory of the host is taken to be as fast as the device's: a "
+                     "hardware file has no link between them\n");
     if (most->reads > 0)
         fprintf(out,
                 "plugins read values %.3g times in a step, which are zeros here: what "
@@ -108,6 +122,7 @@ static void put_rank_json(struct cadre_json *json, const struct cadre_simulation
     cadre_json_put_f64(json, "sent_bytes", rank->sent_bytes);
     cadre_json_put_f64(json, "between_bytes", rank->between_bytes);
     cadre_json_put_f64(json, "value_reads", rank->reads);
+    cadre_json_put_bool(json, "host_as_fast_as_device", keeps_much_on_host(rank));
     cadre_json_put_i64(json, "peak_bytes", (int64_t)rank->memory.peak_bytes);
     put_memory_json(json, &rank->memory);
     cadre_json_end_object(json);

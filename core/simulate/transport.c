@@ -14,9 +14,12 @@ enum { MOST_SOURCES = 256 }; /* of cadre_reduce_block */
 /* Where a member's result is to be written; NULL: nowhere. */
 static char *target(const struct sim_world *world, const struct sim_op *op, int member)
 {
-    const struct cadre_reserve *memory = world->rank[op->comm->me->index].memory;
+    const struct sim_rank *rank = &world->rank[op->comm->me->index];
+    const uint64_t bytes = op->base.count * cadre_dtype_bytes(op->base.dtype);
     if (cadre_comm_op_extent(&op->base, member, false) == 0 ||
-        (memory && cadre_reserve_holds(memory, op->base.out)))
+        (rank->memory && cadre_reserve_holds(rank->memory, op->base.out)) ||
+        (bytes > CADRE_SIMULATED_MOVED && rank->pinned &&
+         cadre_reserve_holds(rank->pinned, op->base.out)))
         return NULL;
     return op->base.out;
 }

@@ -123,6 +123,7 @@ static const char *const stacks[] = {
     "strategy.stack=ddp:2 train.precision=bf16 train.recompute=block",
     "strategy.stack=zero:2 zero.stage=2 train.precision=bf16",
     "strategy.stack=zero:4 zero.stage=3",
+    "strategy.stack=zero:2 zero.offload=optimizer",
     "strategy.stack=tensor:2 tensor.sequence_parallel=yes",
     "strategy.stack=pipeline:2 pipeline.schedule=gpipe",
     "strategy.stack=pipeline:2,ddp:2 model.layers=4",
