@@ -31,8 +31,8 @@ struct cadre_comm *cadre_simulated_world_comm(struct cadre_simulated_world *worl
                                               int rank);
 
 /* The memory of a rank's device, where nothing is moved, and of the host, where no more
- * than CADRE_SIMULATED_MOVED bytes at a time are: what plugins tell each other, not what
- * they keep there. NULL: none. [its thread] */
+ * than CADRE_SIMULATED_MOVED bytes at a time are: what plugins tell each other, not
+ * what they keep there. NULL: none. [its thread] */
 #define CADRE_SIMULATED_MOVED 1048576u
 void cadre_simulated_world_memory(struct cadre_simulated_world *world, int rank,
                                   const struct cadre_reserve *memory,
