@@ -31,6 +31,8 @@ static const char same_llama[] =
     "train.precision=bf16 train.global_batch=16 train.micro_batch=1";
 
 /* As round_machine, but with efficiencies and latencies of a real one. */
+static int devices = 8; /* of a node */
+
 static struct cadre_hardware machine(void)
 {
     struct cadre_hardware hw = round_machine;
@@ -38,6 +40,8 @@ static struct cadre_hardware machine(void)
     hw.device.product_half_gflop = 1;
     hw.device.attention_efficiency = 0.4;
     hw.node.latency_us = 4;
+    hw.cluster.latency_us = 10;
+    hw.node_devices = devices;
     return hw;
 }
 
@@ -122,7 +126,8 @@ START_TEST(recompute)
 }
 END_TEST
 
-/* Nothing is hidden behind computing here: the formulas hide nothing either. */
+/* Nothing is hidden behind computing here: the formulas hide nothing either. On one
+ * node, and over two. */
 START_TEST(data_parallel)
 {
     static const char *const sets[] = {
@@ -131,8 +136,9 @@ START_TEST(data_parallel)
     struct pair pair;
     struct cadre_candidate c = one_rank;
     c.data = 4;
-    c.zero = _i; /* 1: stage 1 */
-    ask(&pair, sets[_i], &c);
+    c.zero = _i % 2; /* 1: stage 1 */
+    devices = _i < 2 ? 8 : 2;
+    ask(&pair, sets[_i % 2], &c);
     near("data", exposed(&pair, "dp"), cause(&pair)[CADRE_PLAN_DATA], 0.01);
     near("compute", computed(&pair), cause(&pair)[CADRE_PLAN_COMPUTE], 0.02);
     near_bytes(&pair);
@@ -153,21 +159,23 @@ START_TEST(tensor)
 }
 END_TEST
 
-/* Bubble of 1F1B with equal stages: (p - 1) / (m + p - 1) of the span. Here the head is
- * small: 256 classes. */
+/* Bubble of 1F1B with equal stages of v chunks: (p - 1) / (v m + p - 1) of the span.
+ * Here the head is small: 256 classes. */
 START_TEST(pipeline)
 {
-    static const int stages[] = {2, 4};
-    const int p = stages[_i];
+    static const int stages[] = {2, 4, 2}, chunks[] = {1, 1, 2};
+    const int p = stages[_i], v = chunks[_i];
     struct pair pair;
-    char sets[64];
+    char sets[128];
     struct cadre_candidate c = one_rank;
     c.pipeline = p;
-    snprintf(sets, sizeof sets, "strategy.stack=pipeline:%d", p);
+    c.chunks = v;
+    snprintf(sets, sizeof sets, "strategy.stack=pipeline:%d pipeline.chunks=%d%s", p, v,
+             v > 1 ? " pipeline.schedule=interleaved" : "");
     ask(&pair, sets, &c);
     const double bubble = pair.simulated.parts.part[CADRE_PART_BUBBLE];
     const double span = computed(&pair) + bubble;
-    ck_assert_double_eq_tol(bubble / span, (p - 1) / (16.0 + p - 1), 0.02);
+    ck_assert_double_eq_tol(bubble / span, (p - 1) / (16.0 * v + p - 1), 0.02);
     near("step", pair.simulated.step_s, pair.forecast.step, 0.02);
     cadre_simulation_fini(&pair.simulated);
 }
@@ -175,6 +183,7 @@ END_TEST
 
 static void setup(void)
 {
+    devices = 8;
     spec_fixture_open(&fixture);
 }
 
@@ -191,9 +200,9 @@ Suite *test_suite(void)
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, a_single_rank);
     tcase_add_test(tc, recompute);
-    tcase_add_loop_test(tc, data_parallel, 0, 2);
+    tcase_add_loop_test(tc, data_parallel, 0, 4);
     tcase_add_test(tc, tensor);
-    tcase_add_loop_test(tc, pipeline, 0, 2);
+    tcase_add_loop_test(tc, pipeline, 0, 3);
     suite_add_tcase(s, tc);
     return s;
 }
