@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # `cadre plan --simulate`: a step of a file's own stack by the code that trains. Its bytes are
-# those that a run leaves in summary.json; seconds by cause sum to the step; a strategy from
-# outside of the tree needs no change here; a plugin that asks for the seconds of units gets
+# those that a run leaves in summary.json; seconds by cause sum to the step; a strategy that is
+# built out of the tree needs no change here; a plugin that asks for the seconds of units gets
 # those of the hardware; the trace is marked; bad input is one line and status 2.
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/train_lib.sh"
@@ -105,7 +105,7 @@ for r in s["by_rank"]:
 END
 fi
 
-# ---- a strategy from outside, stacked; units cost what the hardware says ----
+# ---- a strategy built out of the tree, stacked; units cost what the hardware says ----
 mkdir plugins
 cc=${CC:-cc}
 ${cc#ccache } -std=c11 -O1 -fPIC -shared -I"$CADRE_SRC/include" -o plugins/localsgd.so \
