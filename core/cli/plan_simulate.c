@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/base/path.h"
+#include "core/plugin/stack.h"
 #include "core/simulate/simulation_print.h"
 
 static cadre_status check_words(const struct cadre_cli_args *args,
@@ -60,6 +61,27 @@ static cadre_status check_data(const struct cadre_options *options,
                       format);
 }
 
+/* Sizes that a stack leaves open are found later. */
+static cadre_status check_ranks(const struct cadre_options *options, int ranks,
+                                struct cadre_error *err)
+{
+    const char *text = cadre_options_raw(options, "strategy.stack");
+    struct cadre_stack stack;
+    int64_t product = 1;
+    bool open = false;
+    CADRE_TRY(cadre_stack_parse(text, &stack, err));
+    for (int i = 0; i < stack.n; i++) {
+        open |= stack.entry[i].size <= 0;
+        product *= stack.entry[i].size;
+    }
+    if (open || product == ranks)
+        return CADRE_OK;
+    return cadre_fail(err, CADRE_E_INVALID,
+                      "--ranks is %d, and strategy.stack = %s is of %lld ranks; "
+                      "--simulate looks at that stack alone: change one of them",
+                      ranks, text, (long long)product);
+}
+
 static cadre_status complete_vocab(struct cadre_spec *spec, struct cadre_error *err)
 {
     struct cadre_model_config *model = &spec->run.model;
@@ -84,6 +106,8 @@ static cadre_status make_spec(const struct cadre_cli_args *args, int ranks,
     cadre_cli_run_name(args, name, sizeof name);
     CADRE_TRY(cadre_cli_load(args, &options, err));
     cadre_status rc = check_data(options, err);
+    if (rc == CADRE_OK)
+        rc = check_ranks(options, ranks, err);
     if (rc == CADRE_OK)
         rc = cadre_simulation_options(options, err);
     if (rc != CADRE_OK) {

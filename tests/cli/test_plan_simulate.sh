@@ -145,7 +145,7 @@ refused "fp64 cannot be simulated" small.ini --simulate --ranks 1 "${hw[@]}" \
 refused "data.format = instruct cannot be simulated" small.ini --simulate --ranks 1 "${hw[@]}" \
     --set data.format=instruct
 refused "model.vocab is 0" small.ini --simulate --ranks 1 "${hw[@]}" --set data.format=tokens
-refused "2 ranks|ddp:2" small.ini --simulate --ranks 3 "${hw[@]}" --set strategy.stack=ddp:2
+refused "--ranks is 3, and strategy.stack = ddp:2 is of 2 ranks" small.ini --simulate --ranks 3 "${hw[@]}" --set strategy.stack=ddp:2
 refused "stage" small.ini --simulate --ranks 8 "${hw[@]}" --set strategy.stack=pipeline:8
 refused "none.ini" small.ini --simulate --ranks 1 --hardware none.ini
 refused "'none' is no folder" small.ini --simulate --ranks 1 "${hw[@]}" --trace none/x.json

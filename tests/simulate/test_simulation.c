@@ -131,6 +131,7 @@ static const char *const stacks[] = {
     "strategy.stack=pipeline:2,tensor:2,zero:2 model.layers=4",
     "strategy.stack=hsdp:2,zero:2",
     "strategy.stack=diloco:2 diloco.period=3",
+    "strategy.stack=mig:2",
     "strategy.stack=ddp:2 ddp.compress=powersgd:2",
     "strategy.stack=ddp:2 ddp.compress=topk:0.1",
     "strategy.stack=ddp:2 optim.name=muon",
@@ -207,7 +208,7 @@ static void teardown(void)
 
 Suite *test_suite(void)
 {
-    const int n = (int)(sizeof stacks / sizeof stacks[0]);
+    const int n = test_lean() ? 9 : (int)(sizeof stacks / sizeof stacks[0]);
     Suite *suite = suite_create("simulation");
     TCase *runs = tcase_create("runs"), *rest = tcase_create("rest");
     tcase_set_timeout(runs, 60);
