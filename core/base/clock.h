@@ -5,10 +5,21 @@
 #include <sys/types.h>
 #include <time.h>
 
-/* Seconds of the monotonic clock. [any thread] */
+/* The clock of a simulated rank, for its own thread; NULL: time is real. Set by
+ * cadre_clock_simulate alone. */
+extern _Thread_local const double *cadre_clock_simulated;
+
+/* From now on the calling thread's cadre_now_s is *now_s, which its owner moves; NULL:
+ * the monotonic clock again. Everything that is timed by it then reports the times of
+ * a simulation. */
+void cadre_clock_simulate(const double *now_s);
+
+/* Seconds of the monotonic clock, or of the thread's simulated one. [any thread] */
 static inline double cadre_now_s(void)
 {
     struct timespec t;
+    if (cadre_clock_simulated)
+        return *cadre_clock_simulated;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }

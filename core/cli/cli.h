@@ -38,7 +38,7 @@ struct cadre_cli_args {
     struct cadre_check_request check; /* its flags; the plugin is `conf` */
     struct {
         const char *hardware, *ranks, *replay, *emit, *top;
-        const char *what_if;
+        const char *what_if, *trace;
         bool measure, simulate, explain, fit, cost;
     } plan; /* of `cadre plan` */
     struct cadre_cli_texts set; /* --set */

@@ -7,6 +7,7 @@
 
 #include "core/base/path.h"
 #include "core/cli/cli.h"
+#include "core/cli/plan_simulate.h"
 #include "core/plan/backtest.h"
 #include "core/plan/search.h"
 #include "core/plugin/plugin.h"
@@ -23,9 +24,9 @@ static cadre_status refuse_unbuilt(const struct cadre_cli_args *args,
         bool asked;
         const char *name;
     } unbuilt[] = {
-        {args->plan.measure, "--measure"}, {args->plan.simulate, "--simulate"},
-        {args->plan.what_if, "--what-if"}, {args->plan.explain, "--explain"},
-        {args->plan.fit, "--fit"},         {args->plan.cost, "--cost"},
+        {args->plan.measure, "--measure"}, {args->plan.what_if, "--what-if"},
+        {args->plan.explain, "--explain"}, {args->plan.fit, "--fit"},
+        {args->plan.cost, "--cost"},
     };
     for (size_t i = 0; i < sizeof unbuilt / sizeof unbuilt[0]; i++)
         if (unbuilt[i].asked)
@@ -264,6 +265,11 @@ out:
 static cadre_status plan(const struct cadre_cli_args *args, struct cadre_error *err)
 {
     CADRE_TRY(refuse_unbuilt(args, err));
+    if (args->plan.simulate)
+        return cadre_cli_plan_simulate(args, err);
+    if (args->plan.trace)
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "--trace is of a simulated step: add --simulate");
     return args->plan.replay ? replay(args, err) : find_candidates(args, err);
 }
 
@@ -292,10 +298,18 @@ static const struct cadre_cli_option options[] = {
      .kind = CADRE_CLI_FILE,
      .field = CADRE_CLI_FIELD(plan.replay),
      .help = "set forecasts beside the published steps of a table, with their errors"},
+    {.name = "--simulate",
+     .field = CADRE_CLI_FIELD(plan.simulate),
+     .help = "run the step of CONF's own stack on simulated devices and links, with "
+             "the plugins that will train"},
+    {.name = "--trace",
+     .argument = "FILE",
+     .kind = CADRE_CLI_FILE,
+     .field = CADRE_CLI_FIELD(plan.trace),
+     .help = "with --simulate: write a trace of the simulated step for Perfetto"},
     CADRE_CLI_OPTION_SET,
     CADRE_CLI_OPTION_JSON,
     {.name = "--measure", .field = CADRE_CLI_FIELD(plan.measure)},
-    {.name = "--simulate", .field = CADRE_CLI_FIELD(plan.simulate)},
     {.name = "--what-if", .argument = "KEY", .field = CADRE_CLI_FIELD(plan.what_if)},
     {.name = "--explain", .field = CADRE_CLI_FIELD(plan.explain)},
     {.name = "--fit", .field = CADRE_CLI_FIELD(plan.fit)},
@@ -305,14 +319,20 @@ static const struct cadre_cli_option options[] = {
 
 const struct cadre_cli_command cadre_command_plan = {
     .name = "plan",
-    .synopsis = "CONF --ranks N --hardware FILE [--top K] [--emit FILE.ini] "
-                "[--set SECTION.KEY=VALUE]... [--json] | --replay FILE.csv [--json]",
+    .synopsis =
+        "CONF --ranks N --hardware FILE [--top K] [--emit FILE.ini] "
+        "[--set SECTION.KEY=VALUE]... [--json] | CONF --ranks N --hardware "
+        "FILE --simulate [--trace FILE] [--set SECTION.KEY=VALUE]... [--json] | "
+        "--replay FILE.csv [--json]",
     .summary = "forecast time and memory of a step for every stack on N ranks",
     .details =
         "Nothing is run: figures are forecasts of formulas (docs/planning.md) and "
         "numbers of a hardware file, such as those in conf/hardware. Stacks of "
         "tensor, pipeline and data or sharded data parallelism are ranked by the "
         "seconds of a step; each refused one has its reason.\n\n"
+        "--simulate makes the step of CONF's own strategy.stack by the code that "
+        "trains, on devices and links that take time of the hardware file and compute "
+        "nothing; bytes by kind and bytes sent are those of a run.\n\n"
         "--replay shows how far such forecasts are from published steps, in the "
         "columns of tests/samples/planner/published.csv.",
     .argument = "CONF",

@@ -340,6 +340,9 @@ struct cadre_device_ops {
     /* Ops return before they ran, and the host should not wait for them in every
      * step. */
     bool async;
+    /* Nothing is computed: ops take time of a simulated clock alone, and memory reads
+     * as zeros. What would only fill or read it need not be done. */
+    bool simulated;
     void (*destroy)(struct cadre_device *);
 
     /* memory: 64-byte aligned; NULL when there is none. `free` accepts NULL. */

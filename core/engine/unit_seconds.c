@@ -90,6 +90,8 @@ static cadre_status exchange_keys(void *arg, bool backward, const void *in, void
 static cadre_status fill(struct bench *b, void *buffer, const char *name, int64_t count)
 {
     bool narrow = b->wide != b->model->config.dtype;
+    if (b->device->ops->simulated)
+        return CADRE_OK;
     size_t bytes = (size_t)count * b->wide_bytes;
     char *host = cadre_calloc((size_t)count, b->wide_bytes);
     void *staged = narrow ? b->device->ops->alloc(b->device, bytes) : buffer;
@@ -231,9 +233,23 @@ cadre_status cadre_unit_seconds_measure(const struct cadre_run_spec *spec,
                                         struct cadre_model *model, double *seconds,
                                         struct cadre_error *err)
 {
+    struct cadre_device *device = NULL;
+    CADRE_TRY(cadre_device_open(&spec->device, &device, err));
+    const cadre_status rc =
+        cadre_unit_seconds_measure_on(spec, device, model, seconds, err);
+    cadre_device_close(device);
+    return rc;
+}
+
+cadre_status cadre_unit_seconds_measure_on(const struct cadre_run_spec *spec,
+                                           struct cadre_device *device,
+                                           struct cadre_model *model, double *seconds,
+                                           struct cadre_error *err)
+{
     uint32_t n = model->n_units;
     struct bench b = {
         .spec = spec,
+        .device = device,
         .model = model,
         .element = cadre_dtype_bytes(model->config.dtype),
         .wide = cadre_dtype_wide(model->config.dtype),
@@ -246,9 +262,7 @@ cadre_status cadre_unit_seconds_measure(const struct cadre_run_spec *spec,
     /* own rows on all experts: what a rank has to do where tokens are spread evenly */
     model->ep_rank = 0;
     model->ep_size = 1;
-    if (b.grad && b.owned)
-        rc = cadre_device_open(&spec->device, &b.device, err);
-    else
+    if (!b.grad || !b.owned)
         rc = cadre_no_memory(err, "a list of parameters");
     for (uint32_t u = 0; rc == CADRE_OK && u < n; u++) {
         if (u > 1 && u + 1 < n) {
@@ -264,7 +278,6 @@ cadre_status cadre_unit_seconds_measure(const struct cadre_run_spec *spec,
     }
     model->ep_rank = ep_rank;
     model->ep_size = ep_size;
-    cadre_device_close(b.device);
     free(b.grad);
     free(b.owned);
     return rc;

@@ -15,4 +15,10 @@ cadre_status cadre_unit_seconds_measure(const struct cadre_run_spec *spec,
                                         struct cadre_model *model, double *seconds,
                                         struct cadre_error *err);
 
+/* The same on a device that is open, such as a simulated one. [its thread] */
+cadre_status cadre_unit_seconds_measure_on(const struct cadre_run_spec *spec,
+                                           struct cadre_device *device,
+                                           struct cadre_model *model, double *seconds,
+                                           struct cadre_error *err);
+
 #endif

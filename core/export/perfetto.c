@@ -129,16 +129,17 @@ static void put_row(const struct cadre_rank *rank, struct cadre_text *out)
 
 cadre_status cadre_perfetto_write(const struct cadre_trace_record *record,
                                   struct cadre_rank *rank, const char *dir,
-                                  struct cadre_error *err)
+                                  const char *name, struct cadre_error *err)
 {
     struct cadre_text mine = {0};
     char head[256];
     snprintf(head, sizeof head,
-             "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"format\":1,"
+             "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"format\":1,%s"
              "\"begin_unix_s\":%.6f},\"traceEvents\":[\n"
              "{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":0,\"tid\":0,"
-             "\"args\":{\"name\":\"cadre\"}},\n",
-             record->origin_unix_s);
+             "\"args\":{\"name\":\"cadre%s\"}},\n",
+             record->simulated ? "\"simulated\":true," : "", record->origin_unix_s,
+             record->simulated ? ", simulated: nothing was measured" : "");
     const char *const around[2] = {head, "\n]}\n"};
     put_row(rank, &mine);
     for (size_t i = 0; i < record->n_steps; i++)
@@ -148,7 +149,7 @@ cadre_status cadre_perfetto_write(const struct cadre_trace_record *record,
         open_event(record, &mine, other->name, "core", other->begin, other->end);
         cadre_text_printf(&mine, "\"step\":%" PRId64 "}}", other->step);
     }
-    cadre_status rc = cadre_gather_file(rank, &mine, dir, "trace.json", around, err);
+    cadre_status rc = cadre_gather_file(rank, &mine, dir, name, around, err);
     cadre_text_fini(&mine);
     return rc;
 }

@@ -10,10 +10,10 @@
 
 #include "core/export/trace_record.h"
 
-/* [collective: world] Write DIR/trace.json, by rank 0; the record has its origin.
- * Errors: those of cadre_gather_file. */
+/* [collective: world] Write DIR/NAME, "trace.json" in a run's folder, by rank 0; the
+ * record has its origin. Errors: those of cadre_gather_file. */
 cadre_status cadre_perfetto_write(const struct cadre_trace_record *record,
                                   struct cadre_rank *rank, const char *dir,
-                                  struct cadre_error *err);
+                                  const char *name, struct cadre_error *err);
 
 #endif

@@ -117,7 +117,7 @@ static void take_report(struct cadre_trace *trace,
         struct cadre_trace_step *step = &record->step[i];
         if (step->step != (int64_t)report->step)
             continue;
-        step->loss = report->loss;
+        step->loss = record->simulated ? (double)NAN : report->loss;
         step->step_s = report->times.step_s;
         step->comm_s = report->times.comm_s;
         step->comm_exposed_s = report->times.comm_exposed_s;
@@ -159,7 +159,8 @@ void cadre_trace_step(struct cadre_trace *trace, int64_t step, double begin,
             .n_spans = timeline->n,
             .spans_lost = timeline->lost,
         };
-        cadre_memory_resident(&made.resident_bytes, NULL);
+        if (!record->simulated)
+            cadre_memory_resident(&made.resident_bytes, NULL);
         cadre_trace_record_spans(record, timeline->span, timeline->n);
         take_done(trace, &made);
         if (!record->failed)
@@ -192,7 +193,9 @@ cadre_status cadre_trace_write(struct cadre_trace *trace, struct cadre_error *er
     cadre_status rc =
         spec->config.log.trace_format == CADRE_CONFIG_KINETO
             ? cadre_kineto_write(&trace->record, trace->rank, spec->out, err)
-            : cadre_perfetto_write(&trace->record, trace->rank, spec->out, err);
+            : cadre_perfetto_write(&trace->record, trace->rank,
+                                   trace->dir ? trace->dir : spec->out,
+                                   trace->name ? trace->name : "trace.json", err);
     cadre_trace_record_fini(&trace->record);
     return rc;
 }

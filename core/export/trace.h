@@ -22,6 +22,8 @@
 struct cadre_trace {
     struct cadre_rank *rank;
     const struct cadre_spec *spec;
+    const char *dir, *name; /* of trace.json; NULL: spec->out, that name. The caller's,
+                               who may set them, as record.simulated */
     bool on, written;
     int64_t first, last; /* recorded steps */
     struct cadre_trace_record record;

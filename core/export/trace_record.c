@@ -98,7 +98,8 @@ cadre_status cadre_trace_record_origin(struct cadre_trace_record *record,
     if (!table)
         return cadre_no_memory(err, "a trace");
     table[2 * self] = record->n_steps ? record->step[0].begin : cadre_now_s();
-    table[2 * self + 1] = cadre_wall_clock_s() - cadre_now_s();
+    if (!record->simulated)
+        table[2 * self + 1] = cadre_wall_clock_s() - cadre_now_s();
     cadre_status rc =
         cadre_rank_sum(rank, "begin of the trace", table, 2 * (uint64_t)ranks);
     record->origin_s = cadre_trace_origin(table, ranks, self, &record->origin_unix_s);

@@ -44,6 +44,7 @@ struct cadre_trace_record {
     size_t n_steps, n_spans, n_ops, n_others;
     size_t room_steps, room_spans, room_ops, room_others;
     bool failed; /* there was no memory for some of it */
+    bool simulated; /* times are of a simulated clock, which began at no date */
     double origin_s; /* time 0 of the files, the same moment on all ranks */
     double origin_unix_s; /* the same, in seconds since 1970 */
 };
@@ -67,7 +68,8 @@ void cadre_trace_record_other(struct cadre_trace_record *record,
  * are. */
 double cadre_trace_origin(const double *clocks, int ranks, int self, double *unix_s);
 
-/* [collective: world] Set the origin. Errors: the communicator's, CADRE_E_RESOURCE. */
+/* [collective: world] Set the origin; of simulated ranks, whose clocks are one, it has
+ * no date. Errors: the communicator's, CADRE_E_RESOURCE. */
 cadre_status cadre_trace_record_origin(struct cadre_trace_record *record,
                                        struct cadre_rank *rank,
                                        struct cadre_error *err);

@@ -128,7 +128,7 @@ refused "model.experts = 4 cannot be planned" small.ini --ranks 2 "${h100[@]}" \
     --set model.experts=4
 refused "more.csv|no column" --replay "$conf/plan-70b.ini"
 refused "takes a table alone" small.ini --replay rows.csv
-for unbuilt in --measure --simulate "--what-if link.bandwidth=+10%" "--explain 1 2" --fit \
+for unbuilt in --measure "--what-if link.bandwidth=+10%" "--explain 1 2" --fit \
     "--cost 2"; do
     # shellcheck disable=SC2086 # an option and what follows it
     refused "^cadre: ${unbuilt%% *} is not yet built" small.ini --ranks 2 "${h100[@]}" $unbuilt

@@ -53,14 +53,14 @@ static cadre_status set_all(struct spec_fixture *f, struct cadre_options *option
     return rc;
 }
 
-cadre_status spec_fixture_try(struct spec_fixture *f, const char *sets,
-                              struct cadre_spec **out)
+static cadre_status make(struct spec_fixture *f, const char *sets, bool data,
+                         struct cadre_spec **out)
 {
     const struct cadre_spec_request request = {.out = f->out,
                                                .name = "test",
                                                .given_ranks = f->given_ranks,
                                                .local_ranks = f->local_ranks,
-                                               .need_data = true};
+                                               .need_data = data};
     struct cadre_options *options = NULL;
     memset(&f->err, 0, sizeof f->err);
     ck_assert_int_eq(cadre_options_create(&options, &f->err), CADRE_OK);
@@ -69,6 +69,18 @@ cadre_status spec_fixture_try(struct spec_fixture *f, const char *sets,
         return cadre_spec_create(options, &request, out, &f->err);
     cadre_options_destroy(options);
     return rc;
+}
+
+cadre_status spec_fixture_try(struct spec_fixture *f, const char *sets,
+                              struct cadre_spec **out)
+{
+    return make(f, sets, true, out);
+}
+
+cadre_status spec_fixture_plan(struct spec_fixture *f, const char *sets,
+                               struct cadre_spec **out)
+{
+    return make(f, sets, false, out);
 }
 
 struct cadre_spec *spec_fixture_make(struct spec_fixture *f, const char *sets)

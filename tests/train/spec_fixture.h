@@ -20,7 +20,10 @@ void spec_fixture_close(struct spec_fixture *f);
  */
 cadre_status spec_fixture_try(struct spec_fixture *f, const char *sets,
                               struct cadre_spec **out);
-/* The same; it must go well. */
+/* The same without its data, so that model.vocab is given. */
+cadre_status spec_fixture_plan(struct spec_fixture *f, const char *sets,
+                               struct cadre_spec **out);
+/* As spec_fixture_try; it must go well. */
 struct cadre_spec *spec_fixture_make(struct spec_fixture *f, const char *sets);
 
 /* A bound rank of the spec, which is of one rank. */

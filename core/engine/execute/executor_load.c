@@ -2,6 +2,8 @@
 /* Batches of the executor: from the loader, through staging buffers, to the device. */
 #include "core/engine/execute/executor_private.h"
 
+#include <string.h>
+
 #include "core/base/clock.h"
 #include "core/base/rank_page.h"
 
@@ -49,8 +51,14 @@ cadre_status cadre_executor_load(struct cadre_executor *exec, struct cadre_slot 
     struct cadre_rank_page *page = cadre_executor_page(exec);
     const uint64_t phase = cadre_rank_page_enter(page, CADRE_PHASE_DATA, 0, 0);
     double begin = cadre_now_s();
-    cadre_status rc = cadre_loader_next(config->loader, exec->step - 1,
-                                        slot->global_microbatch, &batch);
+    cadre_status rc = CADRE_OK;
+    if (config->loader)
+        rc = cadre_loader_next(config->loader, exec->step - 1, slot->global_microbatch,
+                               &batch);
+    else /* a plan alone that is simulated: token 0 */
+        memset(staging->tokens, 0,
+               (size_t)(inputs + (classify ? config->batch : n)) *
+                   sizeof *staging->tokens);
     cadre_rank_page_leave(page, phase);
     cadre_timeline_add(config->timeline, CADRE_SPAN_WORK, "data", begin);
     if (rc != CADRE_OK)

@@ -51,6 +51,8 @@ static void *zeroed(struct cadre_device *device, bool host, size_t bytes)
                          : device->ops->alloc(device, bytes ? bytes : 1);
     if (!pointer)
         return NULL;
+    if (host && device->ops->simulated)
+        return pointer; /* reads as zeros, and is not to become real */
     if (host) {
         memset(pointer, 0, bytes);
     } else if (device->ops->zero(device, pointer, bytes) != CADRE_OK ||

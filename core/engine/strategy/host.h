@@ -51,6 +51,7 @@ struct cadre_services {
     struct cadre_ctx *inside; /* the innermost instance whose callback runs; NULL */
     uint64_t step; /* 0: before the first */
     uint64_t held_moments; /* in this step, as moments of cadre.param says; 0: none */
+    uint64_t value_reads; /* how often plugins asked for values of the device */
     uint32_t sync; /* CADRE_SYNC_* while it runs, else 0 */
     bool bound; /* storage exists */
     bool asked_seconds; /* a plugin asked for unit_seconds */

@@ -79,6 +79,7 @@ static cadre_status op_to_host(struct cadre_ctx *ctx, void *host, const void *sr
     CADRE_TRY(open_op(&op, ctx, "to_host of cadre.ops"));
     CADRE_TRY(cadre_guard_bytes(ctx, op.name, "src", src, bytes));
     CADRE_TRY(must(&op, host || bytes == 0, "host memory, found NULL"));
+    ctx->services->value_reads++;
     return done(&op, op.device->ops->to_host(op.device, host, src, bytes));
 }
 
@@ -260,6 +261,7 @@ static cadre_status op_dot(struct cadre_ctx *ctx, const struct cadre_buf *x,
     CADRE_TRY(need(&op, "x", x));
     CADRE_TRY(need(&op, "y", y));
     CADRE_TRY(must(&op, alike(x, y) && out, "x and y of one dtype and count, and out"));
+    ctx->services->value_reads++;
     return done(&op, op.device->ops->dot(op.device, x->dtype, x->data, y->data,
                                          (int64_t)x->count, out));
 }

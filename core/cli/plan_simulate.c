@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/cli/plan_simulate.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/path.h"
+#include "core/plugin/stack.h"
+#include "core/simulate/simulation_print.h"
+
+static cadre_status check_words(const struct cadre_cli_args *args,
+                                struct cadre_error *err)
+{
+    if (!args->conf || !args->plan.ranks || !args->plan.hardware)
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "--simulate is given with CONF, --ranks N and --hardware "
+                          "FILE");
+    char *dir = args->plan.trace ? cadre_path_dirname(args->plan.trace) : NULL;
+    const bool nowhere = dir && !cadre_path_is_dir(dir);
+    if (nowhere)
+        cadre_fail(err, CADRE_E_INVALID, "--trace %s: '%s' is no folder; make it first",
+                   args->plan.trace, dir);
+    free(dir);
+    if (nowhere)
+        return CADRE_E_INVALID;
+    if (args->words.n > 1)
+        return cadre_fail(err, CADRE_E_INVALID, "'%s' is one argument too many",
+                          args->words.item[1]);
+    if (args->plan.emit || args->plan.top || args->plan.replay)
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "--simulate looks at the stack of CONF alone; leave %s out",
+                          args->plan.emit  ? "--emit"
+                          : args->plan.top ? "--top"
+                                           : "--replay");
+    return CADRE_OK;
+}
+
+static cadre_status take_ranks(const char *text, int *out, struct cadre_error *err)
+{
+    char *end;
+    const long value = strtol(text, &end, 10);
+    if (end == text || *end || value < 1 || value > CADRE_SIMULATION_RANKS)
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "--ranks is '%s', expected a whole number from 1 to %d, as "
+                          "--simulate runs every rank",
+                          text, CADRE_SIMULATION_RANKS);
+    *out = (int)value;
+    return CADRE_OK;
+}
+
+/* A plan reads no data: what samples look like must follow from the options. */
+static cadre_status check_data(const struct cadre_options *options,
+                               struct cadre_error *err)
+{
+    const char *format = cadre_options_raw(options, "data.format");
+    if (strcmp(format, "text") == 0 || strcmp(format, "tokens") == 0)
+        return CADRE_OK;
+    return cadre_fail(err, CADRE_E_UNSUPPORTED,
+                      "data.format = %s cannot be simulated, expected text or tokens, "
+                      "whose samples are as long as model.context",
+                      format);
+}
+
+/* Sizes that a stack leaves open are found later. */
+static cadre_status check_ranks(const struct cadre_options *options, int ranks,
+                                struct cadre_error *err)
+{
+    const char *text = cadre_options_raw(options, "strategy.stack");
+    struct cadre_stack stack;
+    int64_t product = 1;
+    bool open = false;
+    CADRE_TRY(cadre_stack_parse(text, &stack, err));
+    for (int i = 0; i < stack.n; i++) {
+        open |= stack.entry[i].size <= 0;
+        product *= stack.entry[i].size;
+    }
+    if (open || product == ranks)
+        return CADRE_OK;
+    return cadre_fail(err, CADRE_E_INVALID,
+                      "--ranks is %d, and strategy.stack = %s is of %lld ranks; "
+                      "--simulate looks at that stack alone: change one of them",
+                      ranks, text, (long long)product);
+}
+
+static cadre_status complete_vocab(struct cadre_spec *spec, struct cadre_error *err)
+{
+    struct cadre_model_config *model = &spec->run.model;
+    const struct cadre_config_data *data = &spec->config.data;
+    if (model->vocab == 0 && strcmp(data->format, "text") == 0 &&
+        strcmp(data->tokenizer, "byte") == 0)
+        model->vocab = 256;
+    if (model->vocab > 0)
+        return CADRE_OK;
+    return cadre_fail(err, CADRE_E_INVALID,
+                      "model.vocab is 0, that of the data, which a plan does not read: "
+                      "give it, --set model.vocab=N");
+}
+
+static cadre_status make_spec(const struct cadre_cli_args *args, int ranks,
+                              struct cadre_spec **out, struct cadre_error *err)
+{
+    char name[64];
+    struct cadre_options *options = NULL;
+    const struct cadre_spec_request request = {
+        .out = args->out, .name = name, .given_ranks = ranks};
+    cadre_cli_run_name(args, name, sizeof name);
+    CADRE_TRY(cadre_cli_load(args, &options, err));
+    cadre_status rc = check_data(options, err);
+    if (rc == CADRE_OK)
+        rc = check_ranks(options, ranks, err);
+    if (rc == CADRE_OK)
+        rc = cadre_simulation_options(options, err);
+    if (rc != CADRE_OK) {
+        cadre_options_destroy(options);
+        return rc;
+    }
+    CADRE_TRY(cadre_spec_create(options, &request, out, err));
+    return complete_vocab(*out, err);
+}
+
+cadre_status cadre_cli_plan_simulate(const struct cadre_cli_args *args,
+                                     struct cadre_error *err)
+{
+    struct cadre_hardware hw;
+    struct cadre_spec *spec = NULL;
+    struct cadre_simulation simulation = {0};
+    struct cadre_simulation_request request = {0};
+    char *dir = NULL;
+    int ranks = 0;
+    cadre_status rc;
+    CADRE_TRY(check_words(args, err));
+    CADRE_TRY(take_ranks(args->plan.ranks, &ranks, err));
+    CADRE_TRY(cadre_hardware_load(&hw, args->plan.hardware, err));
+    CADRE_TRY_OR(make_spec(args, ranks, &spec, err), out);
+    if (args->plan.trace) {
+        dir = cadre_path_dirname(args->plan.trace);
+        request = (struct cadre_simulation_request){
+            dir, cadre_path_basename(args->plan.trace)};
+        rc = dir ? CADRE_OK : cadre_no_memory(err, "a path");
+        if (rc != CADRE_OK)
+            goto out;
+    }
+    CADRE_TRY_OR(cadre_simulate(spec, &hw, &request, &simulation, err), out);
+    if (args->json)
+        rc = cadre_simulation_print_json(&simulation, spec, &hw, stdout);
+    else
+        cadre_simulation_print(&simulation, spec, &hw, stdout);
+out:
+    cadre_simulation_fini(&simulation);
+    cadre_spec_destroy(spec);
+    free(dir);
+    return rc;
+}

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `cadre plan CONF --simulate`: the stack of a file, simulated. */
+#ifndef CADRE_CLI_PLAN_SIMULATE_H
+#define CADRE_CLI_PLAN_SIMULATE_H
+
+#include "core/cli/cli.h"
+
+/* [main] Errors: CADRE_E_INVALID for arguments that do not belong to it, those of the
+ * hardware file, the run's options and cadre_simulate. */
+cadre_status cadre_cli_plan_simulate(const struct cadre_cli_args *args,
+                                     struct cadre_error *err);
+
+#endif

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Communicators of simulated ranks: a backend whose operations take time of the links
+ * of a hardware file. An operation begins when all its ranks have posted it, what it
+ * comes after has happened and the one before it in its queue has ended; each queue is
+ * one of a group's collectives or of one direction between two ranks, and queues do not
+ * slow each other. Values are moved only between buffers of the host: what the core
+ * tells other ranks arrives, what lies in a device's memory does not exist.
+ *
+ * Nothing waits for ever: where no rank can go on, the run ends by a line that names
+ * what is waited for. Ranks of different operations, as comm.h. */
+#ifndef CADRE_SIMULATE_SIMULATED_WORLD_H
+#define CADRE_SIMULATE_SIMULATED_WORLD_H
+
+#include "core/comm/comm.h"
+#include "core/plan/hardware.h"
+#include "core/simulate/reserve.h"
+#include "core/simulate/turns.h"
+
+struct cadre_simulated_world;
+
+/* Of `ranks` ranks; hw and turns outlive it. [main] Errors: CADRE_E_RESOURCE. */
+cadre_status cadre_simulated_world_open(const struct cadre_hardware *hw,
+                                        struct cadre_turns *turns, int ranks,
+                                        struct cadre_simulated_world **out,
+                                        struct cadre_error *err);
+/* Accepts NULL. No rank runs. */
+void cadre_simulated_world_close(struct cadre_simulated_world *world);
+
+/* The world communicator of a rank, which the world owns. */
+struct cadre_comm *cadre_simulated_world_comm(struct cadre_simulated_world *world,
+                                              int rank);
+
+/* The memory of a rank's device, where nothing is moved, and of the host, where no more
+ * than CADRE_SIMULATED_MOVED bytes at a time are: what plugins tell each other, not
+ * what they keep there. NULL: none. [its thread] */
+#define CADRE_SIMULATED_MOVED 1048576u
+void cadre_simulated_world_memory(struct cadre_simulated_world *world, int rank,
+                                  const struct cadre_reserve *memory,
+                                  const struct cadre_reserve *pinned);
+
+/* Bytes that a rank sends by all that it has posted so far, as struct cadre_comm_stats
+ * has them; between: to other nodes. [its thread] */
+void cadre_simulated_world_sent(const struct cadre_simulated_world *world, int rank,
+                                uint64_t *bytes, uint64_t *between);
+
+#endif

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/simulate/simulation.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "core/base/clock.h"
+#include "core/base/memory.h"
+#include "core/comm/backend.h"
+#include "core/engine/unit_seconds.h"
+#include "core/simulate/member.h"
+
+#define STACK_BYTES ((size_t)8 << 20)
+#define BEGIN_S 1.0 /* no time of a simulation is 0, which often means none */
+enum { MOST_STEPS = 64 };
+
+/* ---- what is simulated ---- */
+
+cadre_status cadre_simulation_options(struct cadre_options *options,
+                                      struct cadre_error *err)
+{
+    static const char *const set[] = {
+        "device.kind=cpu", /* whose memory is exact, and on which everything runs */
+        "device.threads=1",
+        "data.prefetch=0",
+        "comm.ranks=threads",
+        "comm.link=",
+        "log.trace=no",
+        "log.trace_steps=1",
+        "log.trace_format=perfetto",
+    };
+    for (size_t i = 0; i < sizeof set / sizeof set[0]; i++)
+        CADRE_TRY(cadre_options_set(options, set[i], "--simulate", err));
+    return CADRE_OK;
+}
+
+static cadre_status check(const struct cadre_spec *spec,
+                          const struct cadre_hardware *hw, struct cadre_error *err)
+{
+    const struct cadre_run_spec *run = &spec->run;
+    if (run->ranks > CADRE_SIMULATION_RANKS)
+        return cadre_fail(err, CADRE_E_UNSUPPORTED,
+                          "--simulate runs every rank: strategy.stack = %s has %d, "
+                          "expected at most %d; leave --simulate out for the formulas",
+                          run->stack_text, run->ranks, CADRE_SIMULATION_RANKS);
+    if (run->model.experts > 0)
+        return cadre_fail(err, CADRE_E_UNSUPPORTED,
+                          "model.experts = %lld cannot be simulated: which rows go to "
+                          "which rank depends on values, and there are none",
+                          (long long)run->model.experts);
+    if (cadre_spec_pace(spec))
+        return cadre_fail(err, CADRE_E_UNSUPPORTED,
+                          "device.pace = %s slows ranks that run, not simulated ones; "
+                          "leave it out",
+                          cadre_spec_pace(spec));
+    if (run->model.dtype == CADRE_F64)
+        return cadre_fail(err, CADRE_E_UNSUPPORTED,
+                          "train.precision = fp64 cannot be simulated, expected fp32, "
+                          "bf16 or fp16");
+    if (run->ranks > hw->node_devices && hw->cluster.bandwidth_gb_s <= 0)
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "%d ranks are on more than one node of %lld devices, and the "
+                          "hardware file of %s has no link:cluster.bandwidth_gb_s",
+                          run->ranks, (long long)hw->node_devices, hw->name);
+    if (run->ranks > 1 && hw->node_devices > 1 && hw->node.bandwidth_gb_s <= 0)
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "the hardware file of %s has no link:node.bandwidth_gb_s, "
+                          "which %d ranks need",
+                          hw->name, run->ranks);
+    return CADRE_OK;
+}
+
+/* ---- before the ranks ---- */
+
+static cadre_status time_units(struct cadre_spec *spec, const struct cadre_hardware *hw,
+                               struct cadre_rank *rank, struct cadre_error *err)
+{
+    const uint32_t n = rank->model->n_units;
+    struct cadre_turns *turns = NULL;
+    struct cadre_simulated_device *device = NULL;
+    double *seconds = cadre_calloc(n, sizeof *seconds);
+    cadre_status rc = seconds ? cadre_turns_create(1, BEGIN_S, &turns, err)
+                              : cadre_no_memory(err, "%u costs", n);
+    if (rc == CADRE_OK)
+        rc = cadre_simulated_device_open(hw, turns, 0, cadre_simulation_room(rank),
+                                         &device, err);
+    if (rc == CADRE_OK) {
+        cadre_clock_simulate(cadre_turns_clock(turns, 0));
+        rc = cadre_unit_seconds_measure_on(&spec->run, &device->device, rank->model,
+                                           seconds, err);
+        cadre_clock_simulate(NULL);
+    }
+    cadre_simulated_device_close(device);
+    cadre_turns_destroy(turns);
+    if (rc != CADRE_OK) {
+        free(seconds);
+        return rc;
+    }
+    free(spec->unit_seconds);
+    spec->run.unit_seconds = spec->unit_seconds = seconds;
+    spec->n_unit_seconds = n;
+    return CADRE_OK;
+}
+
+/* How many steps are to be looked at, and what units cost where a plugin asks. */
+static cadre_status prepare(struct cadre_spec *spec, const struct cadre_hardware *hw,
+                            struct cadre_simulation *out, struct cadre_error *err)
+{
+    struct cadre_rank *rank = calloc(1, sizeof *rank);
+    struct cadre_changes changes;
+    if (!rank)
+        return cadre_no_memory(err, "a rank");
+    cadre_status rc = cadre_rank_plan(rank, &spec->run, 0, err);
+    if (rc == CADRE_OK) {
+        cadre_rank_changes(rank, &changes);
+        out->steps = changes.period > 1 ? (int)fmin((double)changes.period, 1e9) : 1;
+        out->params = cadre_model_count(rank->model);
+        if (out->steps > MOST_STEPS)
+            rc = cadre_fail(err, CADRE_E_UNSUPPORTED,
+                            "%s repeats its work after %d steps, and a simulation runs "
+                            "at most %d: set a shorter period",
+                            changes.by, out->steps, MOST_STEPS);
+    }
+    if (rc == CADRE_OK && rank->services.asked_seconds)
+        rc = time_units(spec, hw, rank, err);
+    cadre_rank_fini(rank);
+    free(rank);
+    return rc;
+}
+
+/* ---- the ranks ---- */
+
+static void start_all(struct cadre_simulation_crew *crew,
+                      struct cadre_simulation_member *member, int n)
+{
+    int started = 0;
+    while (started < n &&
+           cadre_comm_thread_start(&member[started].thread, STACK_BYTES,
+                                   cadre_simulation_member_main, &member[started]))
+        started++;
+    cadre_turns_start(crew->turns, started == n);
+    for (int r = 0; r < started; r++)
+        pthread_join(member[r].thread, NULL);
+    if (started < n)
+        member[0].rc =
+            cadre_fail(&member[0].err, CADRE_E_RESOURCE,
+                       "cannot start a thread for simulated rank %d", started);
+}
+
+/* The first failure, which others were told of. */
+static cadre_status outcome(const struct cadre_simulation_crew *crew,
+                            const struct cadre_simulation_member *member, int n,
+                            struct cadre_error *err)
+{
+    cadre_status rc = CADRE_OK;
+    for (int r = 0; r < n && (rc == CADRE_OK || rc == CADRE_E_ABORTED); r++)
+        if (member[r].rc != CADRE_OK) {
+            rc = member[r].rc;
+            if (err)
+                *err = member[r].err;
+        }
+    if (rc == CADRE_E_ABORTED && crew->world &&
+        cadre_comm_failure(cadre_simulated_world_comm(crew->world, 0), err) != CADRE_OK)
+        return CADRE_E_COMM;
+    return rc;
+}
+
+static void take_means(struct cadre_simulation *out)
+{
+    double sum[CADRE_STEP_PARTS_VALUES] = {0};
+    for (int r = 0; r < out->ranks; r++) {
+        const struct cadre_simulated_rank *rank = &out->rank[r];
+        double values[CADRE_STEP_PARTS_VALUES];
+        cadre_step_parts_values(&rank->parts, values);
+        for (int i = 0; i < CADRE_STEP_PARTS_VALUES; i++)
+            sum[i] += values[i] / out->ranks;
+        out->step_s += rank->step_s / out->ranks;
+        out->sent_bytes += rank->sent_bytes / out->ranks;
+        if (rank->memory.peak_bytes > out->rank[out->largest].memory.peak_bytes)
+            out->largest = r;
+    }
+    out->parts = out->rank[0].parts; /* its axes are everybody's */
+    cadre_step_parts_set(&out->parts, sum, 1);
+    out->other_s = out->step_s - cadre_step_parts_sum(&out->parts);
+}
+
+static cadre_status run_ranks(struct cadre_simulation_crew *crew,
+                              struct cadre_simulation *out, struct cadre_error *err)
+{
+    const int n = out->ranks;
+    struct cadre_simulation_member *member = cadre_calloc((size_t)n, sizeof *member);
+    out->rank = cadre_calloc((size_t)n, sizeof *out->rank);
+    if (!member || !out->rank) {
+        free(member);
+        return cadre_no_memory(err, "%d simulated ranks", n);
+    }
+    for (int r = 0; r < n; r++)
+        member[r] = (struct cadre_simulation_member){.crew = crew, .index = r};
+    start_all(crew, member, n);
+    cadre_status rc = outcome(crew, member, n, err);
+    for (int r = 0; r < n; r++)
+        out->rank[r] = member[r].result;
+    free(member);
+    return rc;
+}
+
+cadre_status cadre_simulate(struct cadre_spec *spec, const struct cadre_hardware *hw,
+                            const struct cadre_simulation_request *request,
+                            struct cadre_simulation *out, struct cadre_error *err)
+{
+    struct cadre_simulation made = {.ranks = spec->run.ranks};
+    struct cadre_simulation_crew crew = {.spec = spec, .hw = hw, .request = request};
+    cadre_status rc;
+    CADRE_TRY(check(spec, hw, err));
+    spec->run.node = (int)fmin((double)hw->node_devices, 1 << 20);
+    spec->config.log.trace = request->trace_dir != NULL;
+    CADRE_TRY_OR(prepare(spec, hw, &made, err), out);
+    spec->config.compare.warmup = made.steps;
+    crew.steps = made.steps;
+    CADRE_TRY_OR(cadre_turns_create(made.ranks, BEGIN_S, &crew.turns, err), out);
+    if (made.ranks > 1)
+        CADRE_TRY_OR(
+            cadre_simulated_world_open(hw, crew.turns, made.ranks, &crew.world, err),
+            out);
+    CADRE_TRY_OR(run_ranks(&crew, &made, err), out);
+    take_means(&made);
+out:
+    cadre_simulated_world_close(crew.world);
+    cadre_turns_destroy(crew.turns);
+    if (rc == CADRE_OK)
+        *out = made;
+    else
+        cadre_simulation_fini(&made);
+    return rc;
+}
+
+void cadre_simulation_fini(struct cadre_simulation *simulation)
+{
+    free(simulation->rank);
+    *simulation = (struct cadre_simulation){0};
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A step of a run, simulated: the plugins of its stack and the core make it as they do
+ * in training, on devices and communicators that take the time of a hardware file and
+ * compute nothing. Memory is accounted by the same ledgers, bytes sent by the same
+ * communicator table. */
+#ifndef CADRE_SIMULATE_SIMULATION_H
+#define CADRE_SIMULATE_SIMULATION_H
+
+#include "core/plan/hardware.h"
+#include "core/run/parts_of_step.h"
+#include "core/run/spec.h"
+
+/* Each rank is simulated by itself, as a thread. */
+enum { CADRE_SIMULATION_RANKS = 256 };
+
+/* Seconds are means over the steps that count. */
+struct cadre_simulated_rank {
+    double step_s;
+    struct cadre_step_parts parts; /* of it */
+    struct cadre_ledger memory; /* its table alone: bytes by tag, now and at most */
+    double sent_bytes, between_bytes; /* in a step; between: to other nodes */
+    double product_flops; /* of a step */
+    double reads; /* how often plugins have read values in a step */
+};
+
+struct cadre_simulation {
+    int ranks, steps; /* steps that count; one before them does not */
+    struct cadre_simulated_rank *rank; /* (ranks) owned */
+    int largest; /* the rank with the most bytes at a time */
+    /* means over the ranks; `other_s`: what the parts leave of a step */
+    double step_s, other_s, sent_bytes;
+    struct cadre_step_parts parts;
+    uint64_t params;
+};
+
+struct cadre_simulation_request {
+    const char *trace_dir, *trace_name; /* of the last step, as perfetto.h has it; NULL:
+                                           none */
+};
+
+/* Change options of a run, before its spec is made, to those of a simulation: its
+ * device is none of this machine. Errors: CADRE_E_INVALID, CADRE_E_RESOURCE. */
+cadre_status cadre_simulation_options(struct cadre_options *options,
+                                      struct cadre_error *err);
+
+/* Simulate. A spec without data has token 0 everywhere. hw outlives the call. *out is
+ * written on success and ended by cadre_simulation_fini. [main] Errors:
+ * CADRE_E_UNSUPPORTED for what cannot be simulated: experts, device.pace, fp64, more
+ * ranks than CADRE_SIMULATION_RANKS, products in a type that hw has no peak for; those
+ * of a rank, of a plugin, CADRE_E_RESOURCE. */
+cadre_status cadre_simulate(struct cadre_spec *spec, const struct cadre_hardware *hw,
+                            const struct cadre_simulation_request *request,
+                            struct cadre_simulation *out, struct cadre_error *err);
+void cadre_simulation_fini(struct cadre_simulation *simulation); /* also a zeroed one */
+
+#endif
