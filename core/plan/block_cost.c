@@ -10,7 +10,16 @@ static double memory_rate(const struct cadre_hardware *hw)
 
 static double width(enum cadre_plan_dtype dtype)
 {
-    return dtype == CADRE_PLAN_FP32 ? 4 : dtype == CADRE_PLAN_FP8 ? 1 : 2;
+    switch (dtype) {
+    case CADRE_PLAN_FP64:
+        return 8;
+    case CADRE_PLAN_FP32:
+        return 4;
+    case CADRE_PLAN_FP8:
+        return 1;
+    default:
+        return 2;
+    }
 }
 
 double cadre_product_seconds(const struct cadre_hardware *hw,
@@ -36,8 +45,10 @@ static void add_product(struct cadre_block_cost *cost, const struct cadre_hardwa
 {
     const double forward = cadre_product_seconds(hw, dtype, (double[]){m, k, n}, 0);
     cost->forward += forward;
-    cost->backward +=
-        forward + cadre_product_seconds(hw, dtype, (double[]){k, m, n}, 6 * k * n);
+    const double weight =
+        cadre_product_seconds(hw, dtype, (double[]){k, m, n}, 6 * k * n);
+    cost->backward += forward + weight;
+    cost->weight += weight;
     if (dtype == CADRE_PLAN_FP8) {
         cost->forward += 4 * m * k / memory_rate(hw);
         cost->backward += 4 * m * n / memory_rate(hw);
