@@ -38,9 +38,9 @@ struct cadre_cli_args {
     struct cadre_check_request check; /* its flags; the plugin is `conf` */
     struct {
         const char *hardware, *ranks, *replay, *emit, *top;
-        const char *explain, *stack, *price;
+        const char *explain, *stack, *price, *measure;
         struct cadre_cli_texts what_if;
-        bool measure, simulate, fit, cost;
+        bool simulate, fit, cost;
     } plan; /* of `cadre plan` */
     struct cadre_cli_texts set; /* --set */
     struct cadre_cli_texts stop; /* --stop */

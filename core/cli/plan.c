@@ -9,6 +9,7 @@
 #include "core/cli/cli.h"
 #include "core/cli/plan_answers.h"
 #include "core/cli/plan_ask.h"
+#include "core/cli/plan_measure.h"
 #include "core/plan/backtest.h"
 #include "core/plan/search.h"
 #include "core/plugin/plugin.h"
@@ -25,7 +26,6 @@ static cadre_status refuse_unbuilt(const struct cadre_cli_args *args,
         bool asked;
         const char *name;
     } unbuilt[] = {
-        {args->plan.measure, "--measure"},
         {args->plan.simulate, "--simulate"},
     };
     for (size_t i = 0; i < sizeof unbuilt / sizeof unbuilt[0]; i++)
@@ -329,6 +329,8 @@ out:
 static cadre_status plan(const struct cadre_cli_args *args, struct cadre_error *err)
 {
     CADRE_TRY(refuse_unbuilt(args, err));
+    if (args->plan.measure)
+        return cadre_plan_measure(args, err);
     return args->plan.replay ? replay(args, err) : find_candidates(args, err);
 }
 
@@ -390,7 +392,12 @@ static const struct cadre_cli_option options[] = {
      .field = CADRE_CLI_FIELD(plan.price),
      .help = "of one device and hour; default device.price_per_hour of the hardware "
              "file"},
-    {.name = "--measure", .field = CADRE_CLI_FIELD(plan.measure)},
+    {.name = "--measure",
+     .argument = "FILE.ini",
+     .kind = CADRE_CLI_FILE,
+     .field = CADRE_CLI_FIELD(plan.measure),
+     .help = "measure one rank of this machine for some seconds and write its hardware "
+             "file; --set device.kind and device.threads say what a rank has"},
     {.name = "--simulate", .field = CADRE_CLI_FIELD(plan.simulate)},
     {0},
 };

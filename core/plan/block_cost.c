@@ -98,6 +98,11 @@ static void add_rows(struct cadre_block_cost *cost, const struct cadre_transform
         tokens * (26 * repeated + (t->gated ? 10 : 6) * mlp) / memory_rate(hw);
 }
 
+/* Operations of a block as Cadre runs it: two norms with the addition before them, four
+ * products with their epilogues, attention, the MLP's function; backward two products
+ * for each and the sums of biases. */
+enum { FORWARD_OPS = 8, BACKWARD_OPS = 14 };
+
 struct cadre_block_cost cadre_block_cost(const struct cadre_transformer *t,
                                          const struct cadre_candidate *c,
                                          const struct cadre_hardware *hw)
@@ -112,6 +117,8 @@ struct cadre_block_cost cadre_block_cost(const struct cadre_transformer *t,
     add_product(&cost, hw, c->dtype, m, f / ranks, h);
     add_core(&cost, t, c, hw);
     add_rows(&cost, t, c, hw);
+    cost.forward += FORWARD_OPS * hw->device.op_us * 1e-6;
+    cost.backward += BACKWARD_OPS * hw->device.op_us * 1e-6;
     return cost;
 }
 

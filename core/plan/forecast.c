@@ -164,9 +164,9 @@ static double gathers_seconds(const struct plan *p, double compute)
 static double optimizer_seconds(const struct plan *p)
 {
     const double n = p->c->zero ? (double)cadre_candidate_shards(p->c) : 1;
-    const double rate =
-        p->hw->device.memory_gb_s * p->hw->device.memory_efficiency * 1e9;
-    return p->parameters / n * 30 / rate;
+    const double given = p->hw->device.update_gb_s;
+    const double memory = p->hw->device.memory_gb_s * p->hw->device.memory_efficiency;
+    return p->parameters / n * 30 / ((given > 0 ? given : memory) * 1e9);
 }
 
 static double nodes_doublings(const struct plan *p)

@@ -46,6 +46,8 @@ struct cadre_hardware {
         double product_efficiency; /* of the peak, of large products */
         double product_half_gflop; /* a product of this size reaches half of that */
         double product_efficiency_fp8;
+        double update_gb_s; /* of AdamW at 30 B a parameter; 0: as memory */
+        double op_us; /* fixed, of each operation beside its work */
         double attention_efficiency; /* of the 16-bit peak, fused attention */
         bool attention_fused; /* no scores in memory, and causal halves are skipped */
     } device;

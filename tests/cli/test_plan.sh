@@ -136,6 +136,16 @@ fi
 plan small.ini --ranks 2 "${h100[@]}" --set "pipeline.balance=1 1 1 1" --json --top 40
 has '"refused": "plugin .pipeline. in plan: pipeline.balance = '
 
+# ---- the machine at hand ----
+if [ -z "${CADRE_TEST_LEAN:-}" ]; then
+    plan --measure here.ini --set device.kind=cpu
+    has '^here.ini: [0-9.]+ fp32 GFLOP/s, '
+    plan small.ini --ranks 2 --hardware here.ini --set train.precision=fp32
+    has '^  1  '
+fi
+refused "takes --set alone" small.ini --measure here.ini
+refused "device.kind and device.threads alone" --measure here.ini --set train.steps=1
+
 # ---- published steps ----
 plan --replay "$samples/published.csv"
 has '^K22T5 +22B +8 .* \*$'
@@ -174,7 +184,7 @@ refused "model.experts = 4 cannot be planned" small.ini --ranks 2 "${h100[@]}" \
     --set model.experts=4
 refused "more.csv|no column" --replay "$conf/plan-70b.ini"
 refused "takes a table alone" small.ini --replay rows.csv
-for unbuilt in --measure --simulate; do
+for unbuilt in --simulate; do
     # shellcheck disable=SC2086 # an option and what follows it
     refused "^cadre: ${unbuilt%% *} is not yet built" small.ini --ranks 2 "${h100[@]}" $unbuilt
 done
