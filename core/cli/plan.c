@@ -10,10 +10,10 @@
 #include "core/cli/plan_answers.h"
 #include "core/cli/plan_ask.h"
 #include "core/cli/plan_measure.h"
+#include "core/cli/plan_predict.h"
 #include "core/plan/backtest.h"
 #include "core/plan/search.h"
 #include "core/plugin/plugin.h"
-#include "core/run/model_setup.h"
 
 #define MAP "texts.tsv"
 
@@ -143,62 +143,6 @@ static cadre_status allow_plugins(struct cadre_options *options,
     return rc;
 }
 
-static cadre_status check_kind(const struct cadre_config *config,
-                               const struct cadre_model_config *model,
-                               struct cadre_error *err)
-{
-    if (model->experts > 0)
-        return cadre_fail(err, CADRE_E_UNSUPPORTED,
-                          "model.experts = %lld cannot be planned yet, expected 0",
-                          (long long)model->experts);
-    if (config->model.head == CADRE_CONFIG_CLASSIFY)
-        return cadre_fail(err, CADRE_E_UNSUPPORTED,
-                          "model.head = classify cannot be planned yet, expected lm");
-    return CADRE_OK;
-}
-
-static cadre_status ask(const struct cadre_options *options,
-                        struct cadre_plan_question *q, struct cadre_error *err)
-{
-    static const enum cadre_plan_dtype dtypes[] = {
-        [CADRE_CONFIG_FP32] = CADRE_PLAN_FP32,
-        [CADRE_CONFIG_BF16] = CADRE_PLAN_BF16,
-        [CADRE_CONFIG_FP16] = CADRE_PLAN_FP16,
-        [CADRE_CONFIG_FP64] = CADRE_PLAN_FP64,
-    };
-    struct cadre_config config;
-    struct cadre_model_config model = {0};
-    cadre_config_fill(&config, options);
-    CADRE_TRY(cadre_model_setup(&config, options, &model, err));
-    CADRE_TRY(check_kind(&config, &model, err));
-    const bool bytes = strcmp(config.data.tokenizer, "byte") == 0;
-    if (model.vocab == 0 && strcmp(config.data.format, "text") == 0 && bytes)
-        model.vocab = 256;
-    if (model.vocab == 0)
-        return cadre_fail(err, CADRE_E_INVALID,
-                          "model.vocab is 0, that of the data, which a plan does not "
-                          "read: give it, --set model.vocab=N");
-    const char *sequence = cadre_options_raw(options, "tensor.sequence_parallel");
-    q->transformer = (struct cadre_transformer){
-        .layers = model.layers,
-        .channels = model.channels,
-        .heads = model.heads,
-        .kv_heads = model.kv_heads,
-        .hidden = model.hidden,
-        .vocab = model.vocab,
-        .context = model.context,
-        .gated = model.arch == CADRE_ARCH_LLAMA,
-        .tied = model.tied,
-    };
-    q->from.global_batch = config.train.global_batch;
-    q->from.micro_batch = config.train.micro_batch;
-    q->from.dtype = dtypes[config.train.precision];
-    q->dtypes =
-        strcmp(cadre_options_source(options, "train.precision"), "default") == 0;
-    q->from.sequence_parallel = sequence && strcmp(sequence, "yes") == 0;
-    return CADRE_OK;
-}
-
 /* An ini file that trains the best one. */
 static cadre_status emit(const struct cadre_cli_args *args,
                          const struct cadre_plan_search *search,
@@ -270,7 +214,7 @@ static cadre_status load_question(const struct cadre_cli_args *args,
     if (rc == CADRE_OK)
         rc = cadre_options_resolve(options, err);
     if (rc == CADRE_OK)
-        rc = ask(options, q, err);
+        rc = cadre_plan_question_of(options, q, err);
     cadre_options_destroy(options);
     return rc;
 }

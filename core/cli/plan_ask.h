@@ -7,9 +7,9 @@
 #include "core/cli/plan_answers.h"
 
 /* Ask for the first candidates, until `most` of those that run were asked, or 32 were
- * refused: one that is goes behind those that run, with the plugin's reason, or, where the hardware
- * file's accounting is cadre, with the bytes that do not fit. Errors: those of the
- * options. [main] */
+ * refused: one that is goes behind those that run, with the plugin's reason, or, where
+ * the hardware file's accounting is cadre, with the bytes that do not fit. Errors: those
+ * of the options. [main] */
 cadre_status cadre_plan_ask(struct cadre_plan_answers *a, size_t most,
                             struct cadre_error *err);
 

@@ -40,8 +40,8 @@ static void describe(struct cadre_text *out, const struct cadre_probe *p)
     cadre_text_printf(
         out,
         "# Measured by `cadre plan --measure` on %s, %s: one rank on a %s of %d "
-        "thread%s.\n# Medians of products of 64 and 768 rows, a copy of 64 MiB, a norm, "
-        "attention, AdamW,\n# and of transfers between two ranks of the local "
+        "thread%s.\n# Medians of products of 64 and 768 rows, a copy of 64 MiB, a "
+        "norm, attention, AdamW,\n# and of transfers between two ranks of the local "
         "transport. Parts that overlap are assumptions.\n"
         "[hardware]\nname = %s\naccounting = cadre\n\n[device]\n",
         host, cadre_json_date(date), p->device, p->threads, p->threads > 1 ? "s" : "",

@@ -5,14 +5,15 @@
 #include "core/plan/backtest.h"
 
 /* Of a row, without the errors of its own set. */
-static struct cadre_interval interval_of(const struct cadre_intervals *intervals,
-                                         const struct cadre_backtest_row *row)
+static struct cadre_plan_interval interval_of(const struct cadre_intervals *intervals,
+                                              const struct cadre_backtest_row *row)
 {
     return cadre_interval_of(intervals, row->forecast.step,
                              row->published.candidate.zero >= 3, row->published.set);
 }
 
-static bool covers(const struct cadre_interval *v, const struct cadre_backtest_row *row)
+static bool covers(const struct cadre_plan_interval *v,
+                   const struct cadre_backtest_row *row)
 {
     return row->published.seconds >= v->low && row->published.seconds <= v->high;
 }
@@ -33,7 +34,7 @@ static void print_row(const struct cadre_backtest_row *row,
             (long long)c->micro_batch, p->micro_batch_given ? " " : "~",
             cadre_plan_recompute_name(c->recompute), p->value, row->predicted,
             100 * row->error);
-    const struct cadre_interval v = interval_of(intervals, row);
+    const struct cadre_plan_interval v = interval_of(intervals, row);
     if (v.rows)
         fprintf(out, " +-%5.1f %%%s", 100 * (v.high / row->forecast.step - 1),
                 covers(&v, row) ? "" : " !");
@@ -50,7 +51,7 @@ static void print_covered(const struct cadre_backtest *backtest,
         const struct cadre_backtest_row *row = &backtest->row[i];
         if (row->refused)
             continue;
-        const struct cadre_interval v = interval_of(intervals, row);
+        const struct cadre_plan_interval v = interval_of(intervals, row);
         rows += v.rows > 0;
         covered += v.rows && covers(&v, row);
     }
@@ -97,7 +98,7 @@ void cadre_backtest_print(const struct cadre_backtest *backtest,
 static void put_forecast(struct cadre_json *j, const struct cadre_backtest_row *row,
                          const struct cadre_intervals *intervals)
 {
-    const struct cadre_interval v = interval_of(intervals, row);
+    const struct cadre_plan_interval v = interval_of(intervals, row);
     const struct cadre_candidate *c = &row->published.candidate;
     cadre_json_put_string(j, "hardware", row->hardware);
     cadre_json_put_i64(j, "tensor", c->tensor);

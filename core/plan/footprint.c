@@ -61,7 +61,7 @@ static double kept(const struct cadre_candidate *c)
     case CADRE_PLAN_DUALPIPEV:
         return p + 0.5;
     default:
-        return fmin(p, m) * (v > 1 ? 1 + (p - 1) / (p * v) : 1);
+        return fmin(m, p + (v > 1 ? (p - 1) / v : 0));
     }
 }
 

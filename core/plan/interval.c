@@ -71,11 +71,11 @@ static size_t gather(const struct cadre_intervals *intervals, bool gathered,
     return n;
 }
 
-struct cadre_interval cadre_interval_of(const struct cadre_intervals *intervals,
-                                        double seconds, bool gathered,
-                                        const char *without)
+struct cadre_plan_interval cadre_interval_of(const struct cadre_intervals *intervals,
+                                             double seconds, bool gathered,
+                                             const char *without)
 {
-    struct cadre_interval none = {seconds, seconds, 0};
+    struct cadre_plan_interval none = {seconds, seconds, 0};
     double *off =
         intervals && intervals->n ? cadre_calloc(intervals->n, sizeof *off) : NULL;
     if (!off)
@@ -88,5 +88,5 @@ struct cadre_interval cadre_interval_of(const struct cadre_intervals *intervals,
     const size_t place = (size_t)ceil(CADRE_INTERVAL_PART * (double)(n + 1));
     const double most = off[(place < n ? place : n) - 1];
     free(off);
-    return (struct cadre_interval){seconds * exp(-most), seconds * exp(most), n};
+    return (struct cadre_plan_interval){seconds * exp(-most), seconds * exp(most), n};
 }

@@ -22,7 +22,7 @@ struct cadre_intervals {
 
 /* Seconds between which a step is expected; `rows` errors stand behind it, 0: none do,
  * and low and high mean nothing. */
-struct cadre_interval {
+struct cadre_plan_interval {
     double low, high;
     size_t rows;
 };
@@ -40,8 +40,8 @@ void cadre_intervals_fini(struct cadre_intervals *intervals);
  * are below as CADRE_INTERVAL_PART of one more than there are. Errors of the set
  * `without` (NULL: none) are left out. `intervals` may be NULL. [any thread] Source:
  * split conformal prediction, Vovk et al. 2005. */
-struct cadre_interval cadre_interval_of(const struct cadre_intervals *intervals,
-                                        double seconds, bool gathered,
-                                        const char *without);
+struct cadre_plan_interval cadre_interval_of(const struct cadre_intervals *intervals,
+                                             double seconds, bool gathered,
+                                             const char *without);
 
 #endif

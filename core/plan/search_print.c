@@ -23,7 +23,7 @@ static void print_found(const struct cadre_plan_found *f, size_t place,
 {
     char stack[CADRE_CANDIDATE_STACK], form[CADRE_CANDIDATE_FORM];
     const double *cause = f->forecast.cause;
-    const struct cadre_interval v =
+    const struct cadre_plan_interval v =
         cadre_interval_of(intervals, f->forecast.step, f->candidate.zero >= 3, NULL);
     cadre_candidate_stack(&f->candidate, stack, sizeof stack);
     cadre_candidate_form(&f->candidate, form, sizeof form);
@@ -187,7 +187,7 @@ void cadre_plan_found_put(struct cadre_json *j, const struct cadre_plan_found *f
 static void put_candidate(struct cadre_json *j, const struct cadre_plan_found *f,
                           const struct cadre_intervals *intervals)
 {
-    const struct cadre_interval v =
+    const struct cadre_plan_interval v =
         cadre_interval_of(intervals, f->forecast.step, f->candidate.zero >= 3, NULL);
     cadre_json_begin_object(j);
     cadre_plan_found_put(j, f);

@@ -25,10 +25,10 @@ for s in ("1f1b", "gpipe", "interleaved", "zb-h1", "breadth-first", "zb-v", "dua
     stacks[s] = ("pipeline:2", {"pipeline.schedule": s, "pipeline.chunks": chunks})
 links = (1.25, 0.125)
 conf = """[model]
-layers = 6
-channels = 192
-heads = 6
-context = 128
+layers = 4
+channels = 128
+heads = 4
+context = 64
 [data]
 format = text
 tokenizer = byte
@@ -93,19 +93,22 @@ for link in links:
             print(f"{n} at {link} GB/s: not timed: {r.get('untimed') or r.get('not_ranked') or r.get('failure')}")
             continue
         rows.append((n, link, forecast(ini, hardware, *stacks[n]) / single, 1 / r["speedup"],
-                     (1 / r["speedup_low"] - 1 / r["speedup_high"]) / 2))
+                     (1 / r["speedup_low"] - 1 / r["speedup_high"]) / 2
+                     if r.get("speedup_low") else math.nan))
 print(f"{'configuration':16} {'link':>6} {'forecast':>9} {'measured':>9} {'+-':>7}  error of T / T(single)")
 for n, link, f, m, h in rows:
     print(f"{n:16} {link:6} {f:9.3f} {m:9.3f} {h:7.3f} {100 * (f / m - 1):+7.1f} %")
 if not rows:
     sys.exit("nothing was timed")
+if any(math.isnan(h) for *_, h in rows):
+    print("fewer than 6 rounds have no interval: +- is not known, and any two rows count as different")
 errors = [abs(f / m - 1) for _, _, f, m, _ in rows]
-half = [h / m for _, _, _, m, h in rows]
+half = [h / m for _, _, _, m, h in rows if not math.isnan(h)]
 same = total = 0
 for i in range(len(rows)):
     for k in range(i):
         a, b = rows[i], rows[k]
-        if a[1] == b[1] and abs(a[3] - b[3]) > a[4] + b[4]:
+        if a[1] == b[1] and not abs(a[3] - b[3]) <= a[4] + b[4]:
             total += 1
             same += 1 if (a[2] - b[2]) * (a[3] - b[3]) > 0 else -1
 regret = 0
@@ -114,7 +117,7 @@ for link in links:
     if here:
         regret = max(regret, min(here, key=lambda r: r[2])[3] / min(r[3] for r in here) - 1)
 print(f"mean error {100 * sum(errors) / len(errors):.1f} %, largest {100 * max(errors):.1f} %, "
-      f"mean half-width {100 * sum(half) / len(half):.1f} %")
+      f"mean half-width {100 * sum(half) / max(1, len(half)):.1f} %")
 print(f"Kendall's tau {same / total:.2f} over {total} pairs that the rounds show to differ"
       if total else "no pair is shown to differ")
 print(f"regret of the forecast's first {100 * regret:.1f} %")

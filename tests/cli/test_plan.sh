@@ -146,6 +146,33 @@ fi
 refused "takes --set alone" small.ini --measure here.ini
 refused "device.kind and device.threads alone" --measure here.ini --set train.steps=1
 
+# ---- forecasts beside measurements ----
+cat >compare.ini <<'END'
+[run]
+extends = small.ini
+[device]
+kind = cpu
+[compare]
+time = no
+perturb = no
+[run:one]
+strategy.stack = single
+[run:two]
+strategy.stack = pipeline:2
+END
+"$cadre" compare compare.ini --out compared --predict "$conf/hardware/h100.ini" >out 2>err || {
+    cat err
+    fail "a comparison with forecasts"
+}
+[ "$(wc -l <compared/predictions.tsv)" -eq 3 ] || fail "the log of forecasts"
+for form in html md; do
+    grep -q "Forecast, not measured" "compared/report.$form" || fail "no forecast in report.$form"
+done
+grep -q '"measured": false' compared/report.json || fail "no forecast in report.json"
+status=0
+"$cadre" compare compare.ini --out compared2 --predict small.ini >out 2>err || status=$?
+if [ "$status" -ne 2 ] || [ -e compared2 ]; then fail "--predict with no hardware file"; fi
+
 # ---- published steps ----
 plan --replay "$samples/published.csv"
 has '^K22T5 +22B +8 .* \*$'

@@ -36,7 +36,7 @@ START_TEST(the_part_of_one_more_lies_below)
     for (int i = 1; i <= 9; i++)
         snprintf(text + strlen(text), 32, "A\tother\t%s0.0%d\n", i % 2 ? "" : "-", i);
     ck_assert_int_eq(load(text), CADRE_OK);
-    const struct cadre_interval v = cadre_interval_of(&intervals, 2, false, NULL);
+    const struct cadre_plan_interval v = cadre_interval_of(&intervals, 2, false, NULL);
     ck_assert_uint_eq(v.rows, 9);
     ck_assert_double_eq_tol(v.high, 2 * 1.09, 1e-12);
     ck_assert_double_eq_tol(v.low, 2 / 1.09, 1e-12);
@@ -52,7 +52,7 @@ static size_t covered(bool whole_set, size_t *gathered)
     for (size_t i = 0; i < intervals.n; i++) {
         struct cadre_interval_row *row = &intervals.row[i];
         const struct cadre_interval_row kept = *row;
-        const struct cadre_interval v =
+        const struct cadre_plan_interval v =
             whole_set ? cadre_interval_of(&intervals, 1, kept.gathered, kept.set)
                       : (*row = intervals.row[--intervals.n],
                          cadre_interval_of(&intervals, 1, kept.gathered, NULL));

@@ -72,9 +72,9 @@ static uint64_t dry_run(char (*setting)[64], int n)
     return p.most;
 }
 
-/* 200 random ones, or 20 where code is instrumented: all ranks together ask for what the
- * dry run finds, so none is said to fit that does not. The first rank of each stage
- * alone asks for as much but for pieces of shards, which are not all equal. */
+/* 200 random ones, or 20 where code is instrumented: all ranks together ask for what
+ * the dry run finds, so none is said to fit that does not. The first rank of each
+ * stage alone asks for as much but for pieces of shards, which are not all equal. */
 START_TEST(no_random_run_is_said_to_fit_that_does_not)
 {
     const int runs = getenv("CADRE_TEST_LEAN") ? 20 : 200;

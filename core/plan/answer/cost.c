@@ -35,8 +35,8 @@ void cadre_cost_print(const struct cadre_cost *cost,
             cost->price_per_hour > 0 ? "          price" : "");
     for (size_t i = 0; i < search->legal && i < top; i++) {
         const struct cadre_plan_found *f = &search->found[i];
-        const struct cadre_interval v = cadre_interval_of(intervals, f->forecast.step,
-                                                          f->candidate.zero >= 3, NULL);
+        const struct cadre_plan_interval v = cadre_interval_of(
+            intervals, f->forecast.step, f->candidate.zero >= 3, NULL);
         const struct cadre_cost_of c = cadre_cost_of(cost, question, f->forecast.step);
         char stack[CADRE_CANDIDATE_STACK];
         cadre_candidate_stack(&f->candidate, stack, sizeof stack);
@@ -78,8 +78,8 @@ cadre_status cadre_cost_print_json(const struct cadre_cost *cost,
     cadre_json_begin_array(&j);
     for (size_t i = 0; i < search->legal; i++) {
         const struct cadre_plan_found *f = &search->found[i];
-        const struct cadre_interval v = cadre_interval_of(intervals, f->forecast.step,
-                                                          f->candidate.zero >= 3, NULL);
+        const struct cadre_plan_interval v = cadre_interval_of(
+            intervals, f->forecast.step, f->candidate.zero >= 3, NULL);
         const struct cadre_cost_of c = cadre_cost_of(cost, question, f->forecast.step);
         cadre_json_begin_object(&j);
         cadre_plan_found_put(&j, f);

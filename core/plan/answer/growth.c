@@ -48,8 +48,8 @@ cadre_status cadre_growth(struct cadre_growth_point out[CADRE_GROWTH_POINTS], si
     return CADRE_OK;
 }
 
-static struct cadre_interval interval_of(const struct cadre_growth_point *p,
-                                         const struct cadre_intervals *intervals)
+static struct cadre_plan_interval interval_of(const struct cadre_growth_point *p,
+                                              const struct cadre_intervals *intervals)
 {
     return cadre_interval_of(intervals, p->best.forecast.step,
                              p->best.candidate.zero >= 3, NULL);
@@ -70,7 +70,7 @@ void cadre_growth_print(const struct cadre_growth_point *points, size_t n,
                     stack, p->best.refused);
             continue;
         }
-        const struct cadre_interval v = interval_of(p, intervals);
+        const struct cadre_plan_interval v = interval_of(p, intervals);
         fprintf(out, "%6lld  %-36s %5lld %5lld %10.3f", (long long)p->ranks, stack,
                 (long long)p->best.candidate.zero,
                 (long long)p->best.candidate.micro_batch, p->best.forecast.step);
@@ -95,7 +95,7 @@ cadre_status cadre_growth_print_json(const struct cadre_growth_point *points, si
     cadre_json_begin_array(&j);
     for (size_t i = 0; i < n; i++) {
         const struct cadre_growth_point *p = &points[i];
-        const struct cadre_interval v = interval_of(p, intervals);
+        const struct cadre_plan_interval v = interval_of(p, intervals);
         const bool known = p->legal && v.rows;
         cadre_json_begin_object(&j);
         cadre_json_put_i64(&j, "ranks", p->ranks);
