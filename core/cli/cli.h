@@ -33,13 +33,15 @@ struct cadre_cli_args {
     const char *temperature, *top_k, *top_p, *seed; /* of generated tokens */
     const char *role; /* --role: of a new plugin */
     const char *archive; /* --archive: a file to write */
+    const char *predict; /* --predict: a hardware file */
     bool dry_run, json, greedy, no_cache, once, chat;
     bool list, collect; /* of a comparison */
     struct cadre_check_request check; /* its flags; the plugin is `conf` */
     struct {
         const char *hardware, *ranks, *replay, *emit, *top;
-        const char *what_if, *trace;
-        bool measure, simulate, explain, fit, cost;
+        const char *explain, *stack, *price, *measure, *trace;
+        struct cadre_cli_texts what_if;
+        bool simulate, fit, cost;
     } plan; /* of `cadre plan` */
     struct cadre_cli_texts set; /* --set */
     struct cadre_cli_texts stop; /* --stop */

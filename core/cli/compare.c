@@ -6,6 +6,7 @@
 #include "core/base/log.h"
 #include "core/base/memory.h"
 #include "core/cli/cli.h"
+#include "core/cli/plan_predict.h"
 #include "core/cli/result.h"
 #include "core/compare/verdict/condition.h"
 #include "core/launch/launch.h"
@@ -42,6 +43,10 @@ static cadre_status step_of(const struct cadre_cli_args *args,
         return cadre_fail(err, CADRE_E_INVALID,
                           "--json tells a report's figures: give it with --collect, or "
                           "without --list and --run");
+    if (args->predict && (args->list || args->run))
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "--predict adds forecasts to a report: give it with "
+                          "--collect, or without --list and --run");
     if (args->archive && (args->list || args->run))
         return cadre_fail(err, CADRE_E_INVALID,
                           "--archive packs a report: give it with --collect, or "
@@ -103,10 +108,16 @@ static cadre_status compare(const struct cadre_cli_args *args, struct cadre_erro
                                             .task = args->run,
                                             .table = args->json ? stderr : stdout,
                                             .fail_if = args->fail_if.item};
+    struct cadre_hardware hardware;
     char *folder = NULL;
     cadre_status rc;
     plain.run = NULL; /* the comparison takes every run's section by itself */
     CADRE_TRY_OR(step_of(args, &request.step, err), fail);
+    if (args->predict) {
+        CADRE_TRY_OR(cadre_hardware_load(&hardware, args->predict, err), fail);
+        request.predict = (struct cadre_prediction_request){
+            args->predict, cadre_plan_predict, &hardware};
+    }
     CADRE_TRY_OR(cadre_launch_external(&external, err), fail);
     CADRE_TRY_OR(refuse_ranks(args, &external, err), fail);
     if (external.launcher)
@@ -155,6 +166,13 @@ static const struct cadre_cli_option options[] = {
              "interval, 6 if it is undecided; also efficiency, overhead, "
              "price, bubble, exposed; <, <=, >, >="},
     CADRE_CLI_OPTION_ARCHIVE,
+    {.name = "--predict",
+     .argument = "HARDWARE.ini",
+     .kind = CADRE_CLI_FILE,
+     .field = CADRE_CLI_FIELD(predict),
+     .help =
+         "set forecasts of this hardware file beside what is measured, and log their "
+         "errors in predictions.tsv"},
     {.name = "--json",
      .field = CADRE_CLI_FIELD(json),
      .help = "print one JSON object at the end: folder, status, figures of each run"},
@@ -164,7 +182,8 @@ static const struct cadre_cli_option options[] = {
 const struct cadre_cli_command cadre_command_compare = {
     .name = "compare",
     .synopsis = "CONF [--set SECTION.KEY=VALUE]... [--out DIR] [--fail-if COND]... "
-                "[--list | --run NAME | --collect] [--archive FILE.tar] [--json]",
+                "[--list | --run NAME | --collect] [--archive FILE.tar] "
+                "[--predict HARDWARE.ini] [--json]",
     .summary = "train every run of [compare], check equality, write the report",
     .argument = "CONF",
     .kind = CADRE_CLI_CONF,

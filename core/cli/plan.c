@@ -7,50 +7,30 @@
 
 #include "core/base/path.h"
 #include "core/cli/cli.h"
+#include "core/cli/plan_answers.h"
+#include "core/cli/plan_ask.h"
+#include "core/cli/plan_measure.h"
+#include "core/cli/plan_predict.h"
 #include "core/cli/plan_simulate.h"
 #include "core/plan/backtest.h"
 #include "core/plan/search.h"
 #include "core/plugin/plugin.h"
-#include "core/run/model_setup.h"
 
 #define MAP "texts.tsv"
-
-/* ---- what is not built ---- */
-
-static cadre_status refuse_unbuilt(const struct cadre_cli_args *args,
-                                   struct cadre_error *err)
-{
-    const struct {
-        bool asked;
-        const char *name;
-    } unbuilt[] = {
-        {args->plan.measure, "--measure"}, {args->plan.what_if, "--what-if"},
-        {args->plan.explain, "--explain"}, {args->plan.fit, "--fit"},
-        {args->plan.cost, "--cost"},
-    };
-    for (size_t i = 0; i < sizeof unbuilt / sizeof unbuilt[0]; i++)
-        if (unbuilt[i].asked)
-            return cadre_fail(err, CADRE_E_UNSUPPORTED,
-                              "%s is not yet built: `cadre plan` has the analytic "
-                              "engine, with --replay, or CONF with --ranks and "
-                              "--hardware",
-                              unbuilt[i].name);
-    return CADRE_OK;
-}
 
 /* ---- replay ---- */
 
 /* Of the build, the installed tree that the program is in, or that of the prefix. */
-static char *find_map(struct cadre_error *err)
+static char *find_beside(const char *name)
 {
     char program[1024], relative[1024];
     cadre_path_program_dir(program, sizeof program);
     cadre_path_relative(CADRE_BINDIR, CADRE_CONFDIR, relative, sizeof relative);
     char *places[] = {
-        cadre_format("%s/hardware/" MAP, program),
-        cadre_format("%s/../hardware/" MAP, program),
-        cadre_format("%s/%s/hardware/" MAP, program, relative),
-        cadre_strdup(CADRE_CONFDIR "/hardware/" MAP),
+        cadre_format("%s/hardware/%s", program, name),
+        cadre_format("%s/../hardware/%s", program, name),
+        cadre_format("%s/%s/hardware/%s", program, relative, name),
+        cadre_format("%s/hardware/%s", CADRE_CONFDIR, name),
     };
     char *found = NULL;
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
@@ -59,6 +39,12 @@ static char *find_map(struct cadre_error *err)
         else
             free(places[i]);
     }
+    return found;
+}
+
+static char *find_map(struct cadre_error *err)
+{
+    char *found = find_beside(MAP);
     if (!found)
         cadre_fail(err, CADRE_E_INVALID,
                    "no table of hardware texts beside the program or in "
@@ -67,9 +53,21 @@ static char *find_map(struct cadre_error *err)
     return found;
 }
 
+/* The errors that intervals are made of; none where the table is not installed. */
+static cadre_status load_intervals(struct cadre_intervals *intervals,
+                                   struct cadre_error *err)
+{
+    char *path = find_beside("errors.tsv");
+    *intervals = (struct cadre_intervals){0};
+    cadre_status rc = path ? cadre_intervals_load(intervals, path, err) : CADRE_OK;
+    free(path);
+    return rc;
+}
+
 static cadre_status replay(const struct cadre_cli_args *args, struct cadre_error *err)
 {
     struct cadre_backtest table;
+    struct cadre_intervals intervals;
     if (args->conf || args->plan.ranks || args->plan.emit || args->set.n)
         return cadre_fail(err, CADRE_E_INVALID,
                           "--replay takes a table alone: no CONF, --ranks, --emit or "
@@ -80,10 +78,12 @@ static cadre_status replay(const struct cadre_cli_args *args, struct cadre_error
     cadre_status rc = cadre_backtest(&table, args->plan.replay, map, err);
     free(map);
     CADRE_TRY(rc);
-    if (args->json)
-        rc = cadre_backtest_print_json(&table, stdout);
-    else
-        cadre_backtest_print(&table, stdout);
+    rc = load_intervals(&intervals, err);
+    if (rc == CADRE_OK && args->json)
+        rc = cadre_backtest_print_json(&table, &intervals, stdout);
+    else if (rc == CADRE_OK)
+        cadre_backtest_print(&table, &intervals, stdout);
+    cadre_intervals_fini(&intervals);
     cadre_backtest_fini(&table);
     return rc;
 }
@@ -123,68 +123,12 @@ static cadre_status allow_plugins(struct cadre_options *options,
     return rc;
 }
 
-static cadre_status check_kind(const struct cadre_config *config,
-                               const struct cadre_model_config *model,
-                               struct cadre_error *err)
-{
-    if (config->train.precision == CADRE_CONFIG_FP64)
-        return cadre_fail(err, CADRE_E_UNSUPPORTED,
-                          "train.precision = fp64 cannot be planned, expected fp32, "
-                          "bf16 or fp16");
-    if (model->experts > 0)
-        return cadre_fail(err, CADRE_E_UNSUPPORTED,
-                          "model.experts = %lld cannot be planned yet, expected 0",
-                          (long long)model->experts);
-    if (config->model.head == CADRE_CONFIG_CLASSIFY)
-        return cadre_fail(err, CADRE_E_UNSUPPORTED,
-                          "model.head = classify cannot be planned yet, expected lm");
-    return CADRE_OK;
-}
-
-static cadre_status ask(const struct cadre_options *options,
-                        struct cadre_plan_question *q, struct cadre_error *err)
-{
-    static const enum cadre_plan_dtype dtypes[] = {
-        [CADRE_CONFIG_FP32] = CADRE_PLAN_FP32,
-        [CADRE_CONFIG_BF16] = CADRE_PLAN_BF16,
-        [CADRE_CONFIG_FP16] = CADRE_PLAN_FP16,
-    };
-    struct cadre_config config;
-    struct cadre_model_config model = {0};
-    cadre_config_fill(&config, options);
-    CADRE_TRY(cadre_model_setup(&config, options, &model, err));
-    CADRE_TRY(check_kind(&config, &model, err));
-    const bool bytes = strcmp(config.data.tokenizer, "byte") == 0;
-    if (model.vocab == 0 && strcmp(config.data.format, "text") == 0 && bytes)
-        model.vocab = 256;
-    if (model.vocab == 0)
-        return cadre_fail(err, CADRE_E_INVALID,
-                          "model.vocab is 0, that of the data, which a plan does not "
-                          "read: give it, --set model.vocab=N");
-    const char *sequence = cadre_options_raw(options, "tensor.sequence_parallel");
-    q->transformer = (struct cadre_transformer){
-        .layers = model.layers,
-        .channels = model.channels,
-        .heads = model.heads,
-        .kv_heads = model.kv_heads,
-        .hidden = model.hidden,
-        .vocab = model.vocab,
-        .context = model.context,
-        .gated = model.arch == CADRE_ARCH_LLAMA,
-        .tied = model.tied,
-    };
-    q->from.global_batch = config.train.global_batch;
-    q->from.dtype = dtypes[config.train.precision];
-    q->from.sequence_parallel = sequence && strcmp(sequence, "yes") == 0;
-    return CADRE_OK;
-}
-
 /* An ini file that trains the best one. */
 static cadre_status emit(const struct cadre_cli_args *args,
                          const struct cadre_plan_search *search,
                          struct cadre_error *err)
 {
-    char stack[80];
+    char stack[CADRE_CANDIDATE_STACK];
     struct cadre_text out = {0};
     if (search->legal == 0)
         return cadre_fail(err, CADRE_E_UNSUPPORTED,
@@ -198,12 +142,16 @@ static cadre_status emit(const struct cadre_cli_args *args,
                       args->plan.ranks, args->plan.hardware, conf ? conf : "", stack);
     if (c->zero)
         cadre_text_printf(&out, "\n[zero]\nstage = %lld\n", (long long)c->zero);
-    if (c->chunks > 1)
-        cadre_text_printf(&out, "\n[pipeline]\nschedule = interleaved\nchunks = %lld\n",
+    if (c->pipeline > 1)
+        cadre_text_printf(&out, "\n[pipeline]\nschedule = %s\nchunks = %lld\n",
+                          cadre_plan_schedule_name(cadre_candidate_schedule(c)),
                           (long long)c->chunks);
-    cadre_text_printf(&out, "\n[train]\nmicro_batch = %lld\nrecompute = %s\n",
+    cadre_text_printf(&out,
+                      "\n[train]\nmicro_batch = %lld\nrecompute = %s\n"
+                      "precision = %s\n",
                       (long long)c->micro_batch,
-                      c->recompute == CADRE_PLAN_RECOMPUTE_FULL ? "block" : "none");
+                      c->recompute == CADRE_PLAN_RECOMPUTE_FULL ? "block" : "none",
+                      cadre_plan_dtype_name(c->dtype));
     cadre_status rc =
         !conf || out.failed
             ? cadre_no_memory(err, "the file of --emit")
@@ -221,9 +169,13 @@ static cadre_status check_words(const struct cadre_cli_args *args,
                           "expected CONF with --ranks N and --hardware FILE, or "
                           "--replay FILE.csv; usage: cadre plan %s",
                           cadre_command_plan.synopsis);
-    if (args->words.n > 1)
+    if (args->words.n > (args->plan.explain ? 2 : 1))
         return cadre_fail(err, CADRE_E_INVALID, "'%s' is one argument too many",
-                          args->words.item[1]);
+                          args->words.item[args->words.n - 1]);
+    if (args->plan.explain && args->words.n < 2)
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "--explain %s: expected two, CONF --explain A B",
+                          args->plan.explain);
     if (args->plan.emit && args->set.n)
         return cadre_fail(err, CADRE_E_INVALID,
                           "--emit writes a file that extends CONF: put what --set says "
@@ -231,40 +183,77 @@ static cadre_status check_words(const struct cadre_cli_args *args,
     return CADRE_OK;
 }
 
+/* The question of a file, as options say it. */
+static cadre_status load_question(const struct cadre_cli_args *args,
+                                  struct cadre_plan_question *q,
+                                  struct cadre_error *err)
+{
+    struct cadre_options *options = NULL;
+    CADRE_TRY(cadre_cli_load(args, &options, err));
+    cadre_status rc = allow_plugins(options, err);
+    if (rc == CADRE_OK)
+        rc = cadre_options_resolve(options, err);
+    if (rc == CADRE_OK)
+        rc = cadre_plan_question_of(options, q, err);
+    cadre_options_destroy(options);
+    return rc;
+}
+
+static cadre_status take_ranks(const char *text, int64_t range[2],
+                               struct cadre_error *err)
+{
+    char first[24];
+    const char *dots = strstr(text, "..");
+    if (!dots) {
+        CADRE_TRY(take_whole("--ranks", text, 65536, &range[0], err));
+        range[1] = range[0];
+        return CADRE_OK;
+    }
+    snprintf(first, sizeof first, "%.*s", (int)(dots - text < 23 ? dots - text : 23),
+             text);
+    CADRE_TRY(take_whole("the first of --ranks", first, 65536, &range[0], err));
+    CADRE_TRY(take_whole("the last of --ranks", dots + 2, 65536, &range[1], err));
+    if (range[0] >= range[1])
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "--ranks is '%s', expected FIRST..LAST with FIRST below LAST",
+                          text);
+    return CADRE_OK;
+}
+
 static cadre_status find_candidates(const struct cadre_cli_args *args,
                                     struct cadre_error *err)
 {
-    struct cadre_options *options = NULL;
-    struct cadre_plan_question q = {0};
-    struct cadre_hardware hw;
-    struct cadre_plan_search search = {0};
-    int64_t top = 10;
+    struct cadre_plan_answers a = {.args = args, .top = 10};
+    int64_t range[2] = {0, 0};
     cadre_status rc;
     CADRE_TRY(check_words(args, err));
-    CADRE_TRY(take_whole("--ranks", args->plan.ranks, 65536, &q.ranks, err));
+    CADRE_TRY(take_ranks(args->plan.ranks, range, err));
     if (args->plan.top)
-        CADRE_TRY(take_whole("--top", args->plan.top, 1000000, &top, err));
-    CADRE_TRY(cadre_hardware_load(&hw, args->plan.hardware, err));
-    CADRE_TRY(cadre_cli_load(args, &options, err));
-    CADRE_TRY_OR(allow_plugins(options, err), out);
-    CADRE_TRY_OR(cadre_options_resolve(options, err), out);
-    CADRE_TRY_OR(ask(options, &q, err), out);
-    CADRE_TRY_OR(cadre_plan_search(&search, &q, &hw, err), out);
-    if (args->json)
-        rc = cadre_plan_search_print_json(&search, &q, &hw, stdout);
-    else
-        cadre_plan_search_print(&search, &q, &hw, (size_t)top, stdout);
-    if (rc == CADRE_OK && args->plan.emit)
-        rc = emit(args, &search, err);
+        CADRE_TRY(take_whole("--top", args->plan.top, 1000000, &a.top, err));
+    CADRE_TRY(cadre_hardware_load(&a.hardware, args->plan.hardware, err));
+    CADRE_TRY(load_question(args, &a.question, err));
+    CADRE_TRY_OR(load_intervals(&a.intervals, err), out);
+    if (range[1] > range[0]) {
+        rc = cadre_plan_answer_curve(&a, range, err);
+        goto out;
+    }
+    a.question.ranks = range[0];
+    CADRE_TRY_OR(cadre_plan_search(&a.search, &a.question, &a.hardware, err), out);
+    CADRE_TRY_OR(cadre_plan_ask(&a, (size_t)a.top, err), out);
+    CADRE_TRY_OR(cadre_plan_ask_own(&a, err), out);
+    CADRE_TRY_OR(cadre_plan_answer(&a, err), out);
+    if (args->plan.emit)
+        rc = emit(args, &a.search, err);
 out:
-    cadre_plan_search_fini(&search);
-    cadre_options_destroy(options);
+    cadre_plan_search_fini(&a.search);
+    cadre_intervals_fini(&a.intervals);
     return rc;
 }
 
 static cadre_status plan(const struct cadre_cli_args *args, struct cadre_error *err)
 {
-    CADRE_TRY(refuse_unbuilt(args, err));
+    if (args->plan.measure)
+        return cadre_plan_measure(args, err);
     if (args->plan.simulate)
         return cadre_cli_plan_simulate(args, err);
     if (args->plan.trace)
@@ -277,7 +266,8 @@ static const struct cadre_cli_option options[] = {
     {.name = "--ranks",
      .argument = "N",
      .field = CADRE_CLI_FIELD(plan.ranks),
-     .help = "how many ranks, one on each device"},
+     .help = "how many ranks, one on each device; FIRST..LAST is a scaling curve of "
+             "powers of two"},
     {.name = "--hardware",
      .argument = "FILE",
      .kind = CADRE_CLI_FILE,
@@ -298,6 +288,44 @@ static const struct cadre_cli_option options[] = {
      .kind = CADRE_CLI_FILE,
      .field = CADRE_CLI_FIELD(plan.replay),
      .help = "set forecasts beside the published steps of a table, with their errors"},
+    CADRE_CLI_OPTION_SET,
+    CADRE_CLI_OPTION_JSON,
+    {.name = "--explain",
+     .argument = "A",
+     .field = CADRE_CLI_FIELD(plan.explain),
+     .help = "why A or B, the argument that follows, is faster; each is a place in the "
+             "list or a stack"},
+    {.name = "--what-if",
+     .argument = "KEY=CHANGE",
+     .field = CADRE_CLI_FIELD(plan.what_if),
+     .repeats = true,
+     .help = "what a change of the hardware file does: link.bandwidth=+10%"},
+    {.name = "--fit",
+     .field = CADRE_CLI_FIELD(plan.fit),
+     .help = "the largest model, context and micro-batch that fit"},
+    {.name = "--stack",
+     .argument = "A",
+     .field = CADRE_CLI_FIELD(plan.stack),
+     .help =
+         "the candidate of --fit: a place in the list or a stack; default the best"},
+    {.name = "--cost",
+     .field = CADRE_CLI_FIELD(plan.cost),
+     .help = "hours and price of training on --tokens"},
+    {.name = "--tokens",
+     .argument = "T",
+     .field = CADRE_CLI_FIELD(tokens),
+     .help = "how many tokens to train on, as 15e12"},
+    {.name = "--price",
+     .argument = "P",
+     .field = CADRE_CLI_FIELD(plan.price),
+     .help = "of one device and hour; default device.price_per_hour of the hardware "
+             "file"},
+    {.name = "--measure",
+     .argument = "FILE.ini",
+     .kind = CADRE_CLI_FILE,
+     .field = CADRE_CLI_FIELD(plan.measure),
+     .help = "measure one rank of this machine for some seconds and write its hardware "
+             "file; --set device.kind and device.threads say what a rank has"},
     {.name = "--simulate",
      .field = CADRE_CLI_FIELD(plan.simulate),
      .help = "run the step of CONF's own stack on simulated devices and links, with "
@@ -307,32 +335,23 @@ static const struct cadre_cli_option options[] = {
      .kind = CADRE_CLI_FILE,
      .field = CADRE_CLI_FIELD(plan.trace),
      .help = "with --simulate: write a trace of the simulated step for Perfetto"},
-    CADRE_CLI_OPTION_SET,
-    CADRE_CLI_OPTION_JSON,
-    {.name = "--measure", .field = CADRE_CLI_FIELD(plan.measure)},
-    {.name = "--what-if", .argument = "KEY", .field = CADRE_CLI_FIELD(plan.what_if)},
-    {.name = "--explain", .field = CADRE_CLI_FIELD(plan.explain)},
-    {.name = "--fit", .field = CADRE_CLI_FIELD(plan.fit)},
-    {.name = "--cost", .field = CADRE_CLI_FIELD(plan.cost)},
     {0},
 };
 
 const struct cadre_cli_command cadre_command_plan = {
     .name = "plan",
     .synopsis =
-        "CONF --ranks N --hardware FILE [--top K] [--emit FILE.ini] "
-        "[--set SECTION.KEY=VALUE]... [--json] | CONF --ranks N --hardware "
-        "FILE --simulate [--trace FILE] [--set SECTION.KEY=VALUE]... [--json] | "
-        "--replay FILE.csv [--json]",
+        "CONF --ranks N --hardware FILE [--top K] [--explain A B] "
+        "[--what-if KEY=CHANGE]... [--fit [--stack A]] [--cost --tokens T "
+        "[--price P]] [--emit FILE.ini] [--set SECTION.KEY=VALUE]... [--json] | "
+        "CONF --ranks N --hardware FILE --simulate [--trace FILE] "
+        "[--set SECTION.KEY=VALUE]... [--json] | --replay FILE.csv [--json]",
     .summary = "forecast time and memory of a step for every stack on N ranks",
     .details =
         "Nothing is run: figures are forecasts of formulas (docs/planning.md) and "
         "numbers of a hardware file, such as those in conf/hardware. Stacks of "
         "tensor, pipeline and data or sharded data parallelism are ranked by the "
         "seconds of a step; each refused one has its reason.\n\n"
-        "--simulate makes the step of CONF's own strategy.stack by the code that "
-        "trains, on devices and links that take time of the hardware file and compute "
-        "nothing; bytes by kind and bytes sent are those of a run.\n\n"
         "--replay shows how far such forecasts are from published steps, in the "
         "columns of tests/samples/planner/published.csv.",
     .argument = "CONF",

@@ -26,12 +26,22 @@ static cadre_status check_words(const struct cadre_cli_args *args,
     if (args->words.n > 1)
         return cadre_fail(err, CADRE_E_INVALID, "'%s' is one argument too many",
                           args->words.item[1]);
-    if (args->plan.emit || args->plan.top || args->plan.replay)
-        return cadre_fail(err, CADRE_E_INVALID,
-                          "--simulate looks at the stack of CONF alone; leave %s out",
-                          args->plan.emit  ? "--emit"
-                          : args->plan.top ? "--top"
-                                           : "--replay");
+    const struct {
+        bool asked;
+        const char *name;
+    } other[] = {
+        {args->plan.emit, "--emit"},         {args->plan.top, "--top"},
+        {args->plan.replay, "--replay"},     {args->plan.explain, "--explain"},
+        {args->plan.what_if.n, "--what-if"}, {args->plan.fit, "--fit"},
+        {args->plan.stack, "--stack"},       {args->plan.cost, "--cost"},
+        {args->plan.price, "--price"},
+    };
+    for (size_t i = 0; i < sizeof other / sizeof other[0]; i++)
+        if (other[i].asked)
+            return cadre_fail(err, CADRE_E_INVALID,
+                              "--simulate looks at the stack of CONF alone; leave %s "
+                              "out",
+                              other[i].name);
     return CADRE_OK;
 }
 

@@ -32,6 +32,7 @@ struct comparing {
     struct cadre_condition *condition; /* of --fail-if; owned */
     size_t n_conditions;
     FILE *table;
+    struct cadre_prediction_request predict;
     bool launched;
     struct cadre_run_lock lock; /* of the comparison's folder */
     struct cadre_supervise_watch watch;
@@ -263,7 +264,9 @@ static cadre_status report(struct comparing *x, struct cadre_error *err)
     const char *out = x->request.out;
     tell_algorithms(&x->c);
     CADRE_TRY_OR(cadre_comparison_judge(&x->c, err), fail);
+    CADRE_TRY_OR(cadre_predictions_make(&x->c, &x->predict, err), fail);
     CADRE_TRY_OR(cadre_report_write(&x->c, out, err), fail);
+    CADRE_TRY_OR(cadre_predictions_log(&x->c, out, err), fail);
     cadre_report_table(&x->c, &table);
     failed = cadre_conditions_check(x->condition, x->n_conditions, &x->c, &table,
                                     &condition);
@@ -534,6 +537,7 @@ cadre_status cadre_compare(const struct cadre_compare_request *request,
         .request = {request->options, request->conf, request->sets,
                     request->out ? request->out : made},
         .table = request->table,
+        .predict = request->predict,
         .launched = request->launched,
     };
     if (!x.request.out)

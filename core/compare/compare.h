@@ -6,6 +6,7 @@
 
 #include <stdio.h>
 
+#include "core/compare/predictions.h"
 #include "core/config/options.h"
 
 /* In the comparison's folder: what it was started with, so that it can be again. */
@@ -29,6 +30,7 @@ struct cadre_compare_request {
         *fail_if; /* conditions, NULL-terminated; may be NULL. See condition.h */
     const char *task; /* of ONE: a name that LIST prints */
     FILE *table; /* where the table of a report goes, such as stdout */
+    struct cadre_prediction_request predict; /* forecasts beside what is measured */
     bool launched; /* a launcher started this process as a rank: ONE only */
 };
 

@@ -76,7 +76,8 @@ static cadre_status replay_row(struct cadre_backtest_row *row, const char *map_p
  * the constant predictor takes for constant. */
 static double rate(const struct cadre_published *p)
 {
-    if (p->metric == CADRE_PLAN_EQ3 || p->metric == CADRE_PLAN_MODEL)
+    if (p->metric == CADRE_PLAN_EQ3 || p->metric == CADRE_PLAN_MODEL ||
+        p->metric == CADRE_PLAN_CAUSAL)
         return p->value * 1e12;
     return cadre_transformer_flops(&p->transformer, (double)p->candidate.global_batch,
                                    false) /
@@ -158,11 +159,19 @@ static cadre_status measure_sets(struct cadre_backtest *backtest,
     return CADRE_OK;
 }
 
+static bool has_column(const struct cadre_csv *csv, const char *name)
+{
+    for (size_t i = 0; i < csv->columns; i++)
+        if (strcasecmp(csv->field[i], name) == 0)
+            return true;
+    return false;
+}
+
 static cadre_status check_columns(const struct cadre_csv *csv, const char *path,
                                   const char *const *names, struct cadre_error *err)
 {
     for (; *names; names++)
-        if (cadre_csv_column(csv, *names) < 0)
+        if (!has_column(csv, *names))
             return cadre_fail(err, CADRE_E_INVALID, "%s: has no column '%s'", path,
                               *names);
     return CADRE_OK;
@@ -173,9 +182,7 @@ static cadre_status fill(struct cadre_backtest *backtest, const char *path,
                          struct cadre_error *err)
 {
     static const char *const of_map[] = {"hw", "set", "hardware", NULL};
-    static const char *const of_rows[] = {
-        "set",  "hw",  "model",     "heads", "hidden", "layers", "vocab", "seq",
-        "gpus", "gbs", "recompute", "dtype", "metric", "value",  NULL};
+    static const char *const of_rows[] = {"set", "hw", "metric", "value", NULL};
     CADRE_TRY(check_columns(map, map_path, of_map, err));
     CADRE_TRY(check_columns(&backtest->csv, path, of_rows, err));
     backtest->row = cadre_calloc(backtest->csv.rows + 1, sizeof *backtest->row);
@@ -201,7 +208,7 @@ cadre_status cadre_backtest(struct cadre_backtest *backtest, const char *path,
     *backtest = (struct cadre_backtest){0};
     cadre_status rc = cadre_csv_load(&map, map_path, '\t', err);
     if (rc == CADRE_OK)
-        rc = cadre_csv_load(&backtest->csv, path, ',', err);
+        rc = cadre_csv_load_ragged(&backtest->csv, path, ',', err);
     if (rc == CADRE_OK)
         rc = fill(backtest, path, map_path, &map, err);
     cadre_csv_fini(&map);

@@ -7,6 +7,7 @@
 
 #include "core/plan/footprint.h"
 #include "core/plan/forecast.h"
+#include "core/plan/interval.h"
 #include "core/plan/published.h"
 
 struct cadre_backtest_row {
@@ -48,9 +49,12 @@ cadre_status cadre_backtest(struct cadre_backtest *backtest, const char *path,
                             const char *map, struct cadre_error *err);
 void cadre_backtest_fini(struct cadre_backtest *backtest);
 
-/* As tables for people, as JSON. */
-void cadre_backtest_print(const struct cadre_backtest *backtest, FILE *out);
+/* As tables for people, as JSON. The interval of a row (intervals; NULL: none) is made
+ * of errors of other sets. */
+void cadre_backtest_print(const struct cadre_backtest *backtest,
+                          const struct cadre_intervals *intervals, FILE *out);
 cadre_status cadre_backtest_print_json(const struct cadre_backtest *backtest,
+                                       const struct cadre_intervals *intervals,
                                        FILE *out);
 
 #endif

@@ -10,7 +10,16 @@ static double memory_rate(const struct cadre_hardware *hw)
 
 static double width(enum cadre_plan_dtype dtype)
 {
-    return dtype == CADRE_PLAN_FP32 ? 4 : dtype == CADRE_PLAN_FP8 ? 1 : 2;
+    switch (dtype) {
+    case CADRE_PLAN_FP64:
+        return 8;
+    case CADRE_PLAN_FP32:
+        return 4;
+    case CADRE_PLAN_FP8:
+        return 1;
+    default:
+        return 2;
+    }
 }
 
 double cadre_product_seconds(const struct cadre_hardware *hw,
@@ -36,8 +45,10 @@ static void add_product(struct cadre_block_cost *cost, const struct cadre_hardwa
 {
     const double forward = cadre_product_seconds(hw, dtype, (double[]){m, k, n}, 0);
     cost->forward += forward;
-    cost->backward +=
-        forward + cadre_product_seconds(hw, dtype, (double[]){k, m, n}, 6 * k * n);
+    const double weight =
+        cadre_product_seconds(hw, dtype, (double[]){k, m, n}, 6 * k * n);
+    cost->backward += forward + weight;
+    cost->weight += weight;
     if (dtype == CADRE_PLAN_FP8) {
         cost->forward += 4 * m * k / memory_rate(hw);
         cost->backward += 4 * m * n / memory_rate(hw);
@@ -87,6 +98,11 @@ static void add_rows(struct cadre_block_cost *cost, const struct cadre_transform
         tokens * (26 * repeated + (t->gated ? 10 : 6) * mlp) / memory_rate(hw);
 }
 
+/* Operations of a block as Cadre runs it: two norms with the addition before them, four
+ * products with their epilogues, attention, the MLP's function; backward two products
+ * for each and the sums of biases. */
+enum { FORWARD_OPS = 8, BACKWARD_OPS = 14 };
+
 struct cadre_block_cost cadre_block_cost(const struct cadre_transformer *t,
                                          const struct cadre_candidate *c,
                                          const struct cadre_hardware *hw)
@@ -101,6 +117,8 @@ struct cadre_block_cost cadre_block_cost(const struct cadre_transformer *t,
     add_product(&cost, hw, c->dtype, m, f / ranks, h);
     add_core(&cost, t, c, hw);
     add_rows(&cost, t, c, hw);
+    cost.forward += FORWARD_OPS * hw->device.op_us * 1e-6;
+    cost.backward += BACKWARD_OPS * hw->device.op_us * 1e-6;
     return cost;
 }
 

@@ -8,6 +8,7 @@
 
 struct cadre_block_cost {
     double forward, backward;
+    double weight; /* the part of backward that is gradients of weights */
     double core_forward; /* the part of forward that is scores and their product */
 };
 

@@ -45,16 +45,24 @@ static int split(char *line, char separator, char **field)
     }
 }
 
-static cadre_status add_row(struct cadre_csv *csv, char **field, int n, int line,
-                            const char *path, struct cadre_error *err)
+/* Where a line stands, and whether one with too few or too many fields is kept. */
+struct place {
+    const char *path;
+    int line;
+    bool ragged;
+};
+
+static cadre_status add_row(struct cadre_csv *csv, char **field, int n,
+                            const struct place *at, struct cadre_error *err)
 {
+    static char nothing[] = "";
     const bool names = csv->columns == 0;
     if (names)
         csv->columns = (size_t)n;
-    if ((size_t)n != csv->columns)
+    if ((size_t)n != csv->columns && !at->ragged)
         return cadre_fail(err, CADRE_E_INVALID,
-                          "%s:%d: %d fields, the line of names has %zu", path, line, n,
-                          csv->columns);
+                          "%s:%d: %d fields, the line of names has %zu", at->path,
+                          at->line, n, csv->columns);
     const size_t rows = names ? 1 : csv->rows + 2;
     char **more = cadre_realloc(csv->field, rows * csv->columns, sizeof *more);
     if (!more)
@@ -64,19 +72,26 @@ static cadre_status add_row(struct cadre_csv *csv, char **field, int n, int line
     if (!lines)
         return cadre_no_memory(err, "a table");
     csv->line = lines;
-    for (int i = 0; i < n; i++)
-        csv->field[(rows - 1) * csv->columns + (size_t)i] = cadre_strip(field[i]);
-    csv->line[rows - 1] = line;
+    int *fields = cadre_realloc(csv->fields, rows, sizeof *fields);
+    if (!fields)
+        return cadre_no_memory(err, "a table");
+    csv->fields = fields;
+    for (size_t i = 0; i < csv->columns; i++)
+        csv->field[(rows - 1) * csv->columns + i] =
+            i < (size_t)n ? cadre_strip(field[i]) : nothing;
+    csv->line[rows - 1] = at->line;
+    csv->fields[rows - 1] = n;
     csv->rows = rows - 1;
     return CADRE_OK;
 }
 
-static cadre_status parse(struct cadre_csv *csv, const char *path, char separator,
+static cadre_status parse(struct cadre_csv *csv, struct place at, char separator,
                           struct cadre_error *err)
 {
+    static const char mark[] = "\xef\xbb\xbf"; /* a byte order mark, in UTF-8 */
     char *field[COLUMNS], *next;
-    int number = 1;
-    for (char *line = csv->text; line; line = next, number++) {
+    char *line = csv->text + (strncmp(csv->text, mark, 3) == 0 ? 3 : 0);
+    for (at.line = 1; line; line = next, at.line++) {
         next = strchr(line, '\n');
         if (next)
             *next++ = '\0';
@@ -87,20 +102,21 @@ static cadre_status parse(struct cadre_csv *csv, const char *path, char separato
             continue;
         const int n = split(line, separator, field);
         if (n < 0)
-            return cadre_fail(err, CADRE_E_INVALID, "%s:%d: %s", path, number,
+            return cadre_fail(err, CADRE_E_INVALID, "%s:%d: %s", at.path, at.line,
                               n == -2 ? "more than 256 fields"
                                       : "a quote that does not end its field");
-        CADRE_TRY(add_row(csv, field, n, number, path, err));
+        CADRE_TRY(add_row(csv, field, n, &at, err));
     }
     if (csv->columns == 0)
         return cadre_fail(err, CADRE_E_INVALID,
-                          "%s: empty, expected a line of column names", path);
+                          "%s: empty, expected a line of column names", at.path);
     return CADRE_OK;
 }
 
-cadre_status cadre_csv_load(struct cadre_csv *csv, const char *path, char separator,
-                            struct cadre_error *err)
+static cadre_status load(struct cadre_csv *csv, struct place at, char separator,
+                         struct cadre_error *err)
 {
+    const char *path = at.path;
     size_t bytes = 0;
     *csv = (struct cadre_csv){0};
     cadre_status rc = cadre_path_read_file(path, FILE_BYTES, &csv->text, &bytes, err);
@@ -110,10 +126,22 @@ cadre_status cadre_csv_load(struct cadre_csv *csv, const char *path, char separa
         rc = cadre_fail(err, CADRE_E_INVALID, "%s: has a zero byte, expected text",
                         path);
     if (rc == CADRE_OK)
-        rc = parse(csv, path, separator, err);
+        rc = parse(csv, at, separator, err);
     if (rc != CADRE_OK)
         cadre_csv_fini(csv);
     return rc;
+}
+
+cadre_status cadre_csv_load(struct cadre_csv *csv, const char *path, char separator,
+                            struct cadre_error *err)
+{
+    return load(csv, (struct place){.path = path}, separator, err);
+}
+
+cadre_status cadre_csv_load_ragged(struct cadre_csv *csv, const char *path,
+                                   char separator, struct cadre_error *err)
+{
+    return load(csv, (struct place){.path = path, .ragged = true}, separator, err);
 }
 
 void cadre_csv_fini(struct cadre_csv *csv)
@@ -121,6 +149,7 @@ void cadre_csv_fini(struct cadre_csv *csv)
     free(csv->text);
     free(csv->field);
     free(csv->line);
+    free(csv->fields);
     *csv = (struct cadre_csv){0};
 }
 

@@ -12,14 +12,21 @@ struct cadre_csv {
     char *text; /* the fields' bytes */
     char **field; /* (rows + 1) x columns; the names first */
     int *line; /* of each row in the file */
+    int *fields; /* that each row has there; `columns`, unless it is ragged */
     size_t columns, rows;
 };
 
-/* Lines that are empty or begin with # are left out. *csv is the caller's (fini), empty
- * on failure. Errors: CADRE_E_INVALID with "file:line: ...", also for a file that
- * cannot be read; CADRE_E_RESOURCE. [any thread] */
+/* Lines that are empty or begin with # are left out, as is a byte order mark. *csv is
+ * the caller's (fini), empty on failure. Errors: CADRE_E_INVALID with "file:line: ...",
+ * also for a file that cannot be read; CADRE_E_RESOURCE. [any thread] */
 cadre_status cadre_csv_load(struct cadre_csv *csv, const char *path, char separator,
                             struct cadre_error *err);
+
+/* The same, but a row with another number of fields than the names is kept: what it
+ * lacks is empty, what it has too much is left out, and `fields` says so. [any thread]
+ */
+cadre_status cadre_csv_load_ragged(struct cadre_csv *csv, const char *path,
+                                   char separator, struct cadre_error *err);
 void cadre_csv_fini(struct cadre_csv *csv);
 
 /* The column with this name, -1 for none. */

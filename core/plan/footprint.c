@@ -10,6 +10,8 @@ void cadre_accounting_bytes(enum cadre_accounting accounting,
     out[0] = full ? 4 : 2;
     out[1] = full || accounting != CADRE_ACCOUNTING_ZERO2019 ? 4 : 2;
     out[2] = full ? 8 : 12;
+    if (dtype == CADRE_PLAN_FP64)
+        out[0] = out[1] = 8, out[2] = 16;
 }
 
 struct cadre_footprint cadre_footprint_states(double parameters, int64_t zero,
@@ -45,14 +47,30 @@ double cadre_footprint_block(const struct cadre_transformer *t,
     return tokens * (repeated + divided + core);
 }
 
+/* Micro-batches of a whole stage that are kept at most. */
+static double kept(const struct cadre_candidate *c)
+{
+    const double p = (double)c->pipeline, v = (double)c->chunks;
+    const double m = (double)cadre_candidate_micro_batches(c);
+    switch (cadre_candidate_schedule(c)) {
+    case CADRE_PLAN_GPIPE:
+    case CADRE_PLAN_BREADTH_FIRST:
+        return m;
+    case CADRE_PLAN_ZB_V:
+        return fmin(p, m);
+    case CADRE_PLAN_DUALPIPEV:
+        return p + 0.5;
+    default:
+        return fmin(m, p + (v > 1 ? (p - 1) / v : 0));
+    }
+}
+
 double cadre_footprint_activations(const struct cadre_transformer *t,
                                    const struct cadre_candidate *c, bool fused)
 {
-    const double p = (double)c->pipeline;
-    const double flying = fmin(p, (double)cadre_candidate_micro_batches(c));
-    const double more = c->chunks > 1 ? 1 + (p - 1) / (p * (double)c->chunks) : 1;
-    return cadre_footprint_block(t, c, fused) * flying * more *
-           (double)cadre_candidate_stage_layers(c, t);
+    return cadre_footprint_block(t, c, fused) *
+           (kept(c) * (double)cadre_candidate_stage_layers(c, t) +
+            (cadre_candidate_splits(c) ? 0.5 : 0));
 }
 
 /* The head's logits in fp32 and their 16-bit copy; one block's activations where blocks
@@ -67,13 +85,14 @@ struct cadre_footprint cadre_footprint(const struct cadre_transformer *t,
     const double blocks =
         (double)cadre_candidate_stage_layers(c, t) * cadre_transformer_block_weights(t);
     const double ends =
-        cadre_transformer_head_weights(t) * (c->pipeline == 1 && !t->tied ? 2 : 1);
+        cadre_transformer_head_weights(t) *
+        ((c->pipeline == 1 || cadre_candidate_turns_back(c)) && !t->tied ? 2 : 1);
     struct cadre_footprint f = cadre_footprint_states(
-        (blocks + ends) / (double)c->tensor, c->zero, c->data * c->context, each);
+        (blocks + ends) / (double)c->tensor, c->zero, cadre_candidate_shards(c), each);
     const bool kept_whole = hw->accounting == CADRE_ACCOUNTING_CADRE && c->zero >= 2 &&
                             cadre_candidate_micro_batches(c) > 1;
     if (kept_whole) /* zero.reduce = step keeps whole gradients until the last one */
-        f.gradients *= (double)(c->data * c->context);
+        f.gradients *= (double)cadre_candidate_shards(c);
     f.activations = cadre_footprint_activations(t, c, fused);
     if (c->recompute == CADRE_PLAN_RECOMPUTE_FULL) {
         struct cadre_candidate kept = *c;

@@ -29,8 +29,8 @@ double cadre_footprint_block(const struct cadre_transformer *t,
                              const struct cadre_candidate *c, bool fused);
 
 /* Bytes of blocks' activations of the first stage, which keeps most: as many
- * micro-batches as there are stages, and (p - 1) / (p v) more where interleaved.
- * [any thread] */
+ * micro-batches as there are stages, (p - 1) / (p v) more where interleaved, and what
+ * the table of plugins/pipeline/README.md says of other schedules. [any thread] */
 double cadre_footprint_activations(const struct cadre_transformer *t,
                                    const struct cadre_candidate *c, bool fused);
 

@@ -85,7 +85,7 @@ static void add_stage(const struct plan *p, double layers, bool head, double out
     out[0] = layers * (b->forward + b->backward) +
              (head ? p->head.forward + p->head.backward : 0);
     out[1] =
-        layers * (again(p)                                            ? b->forward
+        layers * (again(p) ? b->forward * (cadre_candidate_splits(p->c) ? 2 : 1)
                   : p->c->recompute == CADRE_PLAN_RECOMPUTE_SELECTIVE ? b->core_forward
                                                                       : 0);
     out[2] = layers * tensor_block(p);
@@ -97,19 +97,48 @@ static double sum4(const double v[4])
     return v[0] + v[1] + v[2] + v[3];
 }
 
+/* Seconds that a rank idles, of a stage that takes out[] for a micro-batch: what
+ * plugins/pipeline/README.md says of each schedule, with F its forward, W the part of
+ * backward that is gradients of weights, I the rest. */
+static double bubble_seconds(const struct plan *p, const double inner[4], double send)
+{
+    const double stages = (double)p->c->pipeline, v = (double)p->c->chunks;
+    const double all = sum4(inner) + send;
+    const double weight = p->layers * p->block.weight;
+    const double forward = p->layers * p->block.forward + (inner[2] + inner[3]) / 3;
+    if (p->c->schedule == CADRE_PLAN_ZB_H1)
+        return (stages - 1) * fmax(0, all - 2 * weight);
+    if (cadre_candidate_turns_back(p->c))
+        return (stages - 1) * (forward + send / 2) / v;
+    return (stages - 1) / v * all;
+}
+
+/* The sum over groups that hold the same shards (hsdp), after that inside a group. */
+static double replicas_seconds(const struct plan *p)
+{
+    const struct cadre_candidate *c = p->c;
+    const int64_t shards = cadre_candidate_shards(c);
+    const struct cadre_plan_group group = {c->replicas, c->tensor * shards};
+    if (c->replicas <= 1)
+        return 0;
+    return cadre_links_reduce(
+        p->hw, group, p->hw->software.gradient_bytes * p->parameters / (double)shards);
+}
+
 /* The gradients' sum over data and context ranks, and with ZeRO the parameters' return;
  * all but the first and last micro-batch can hide the part that the software overlaps.
  */
 static double data_seconds(const struct plan *p, double micro_seconds)
 {
     const struct cadre_candidate *c = p->c;
-    const struct cadre_plan_group group = {c->data * c->context, c->tensor};
+    const struct cadre_plan_group group = {cadre_candidate_shards(c), c->tensor};
     const double width = p->hw->software.gradient_bytes;
     double seconds;
     if (c->zero == 0)
         seconds = cadre_links_reduce(p->hw, group, width * p->parameters);
     else
         seconds = cadre_links_gather(p->hw, group, (width + 2) * p->parameters);
+    seconds += replicas_seconds(p);
     const double hidden = fmin(seconds * p->hw->software.overlap_data, micro_seconds);
     return seconds - hidden;
 }
@@ -119,13 +148,14 @@ static double data_seconds(const struct plan *p, double micro_seconds)
  * beside computing. */
 static double gathers_seconds(const struct plan *p, double compute)
 {
-    const struct cadre_plan_group group = {p->c->data * p->c->context, p->c->tensor};
+    const struct cadre_plan_group group = {cadre_candidate_shards(p->c), p->c->tensor};
     const double width = p->hw->software.gradient_bytes;
     const bool once = p->hw->accounting == CADRE_ACCOUNTING_CADRE;
     const double bytes = (p->micro * 4 + (once ? 1 : p->micro) * width) * p->parameters;
     double seconds = cadre_links_gather(p->hw, group, bytes);
     if (p->hw->software.gather_gb_s > 0)
         seconds = fmax(seconds, bytes / (p->hw->software.gather_gb_s * 1e9));
+    seconds += replicas_seconds(p);
     return fmax(0, seconds - p->hw->software.overlap_gather * compute);
 }
 
@@ -133,10 +163,10 @@ static double gathers_seconds(const struct plan *p, double compute)
  * written. */
 static double optimizer_seconds(const struct plan *p)
 {
-    const double n = p->c->zero ? (double)(p->c->data * p->c->context) : 1;
-    const double rate =
-        p->hw->device.memory_gb_s * p->hw->device.memory_efficiency * 1e9;
-    return p->parameters / n * 30 / rate;
+    const double n = p->c->zero ? (double)cadre_candidate_shards(p->c) : 1;
+    const double given = p->hw->device.update_gb_s;
+    const double memory = p->hw->device.memory_gb_s * p->hw->device.memory_efficiency;
+    return p->parameters / n * 30 / ((given > 0 ? given : memory) * 1e9);
 }
 
 static double nodes_doublings(const struct plan *p)
@@ -154,10 +184,13 @@ static void prepare(struct plan *p)
     p->layers = (double)cadre_candidate_stage_layers(p->c, t);
     p->block = cadre_block_cost(t, p->c, p->hw);
     p->head = cadre_head_cost(t, p->c, p->hw);
-    p->parameters = (p->layers * cadre_transformer_block_weights(t) +
-                     cadre_transformer_head_weights(t) *
-                         (p->c->pipeline == 1 && !t->tied ? 2 : 1)) /
-                    (double)p->c->tensor;
+    p->parameters =
+        (p->layers * cadre_transformer_block_weights(t) +
+         cadre_transformer_head_weights(t) *
+             ((p->c->pipeline == 1 || cadre_candidate_turns_back(p->c)) && !t->tied
+                  ? 2
+                  : 1)) /
+        (double)p->c->tensor;
 }
 
 /* The slowest stage sets the pace: the last one, which has the head besides and of
@@ -180,8 +213,7 @@ struct cadre_forecast cadre_forecast(const struct cadre_transformer *t,
     f.cause[CADRE_PLAN_TENSOR] = p.micro * slow[2];
     f.cause[CADRE_PLAN_CONTEXT] = p.micro * slow[3];
     f.cause[CADRE_PLAN_PIPELINE] = p.micro * send;
-    f.cause[CADRE_PLAN_BUBBLE] =
-        (stages - 1) / (double)c->chunks * (sum4(inner) + send);
+    f.cause[CADRE_PLAN_BUBBLE] = bubble_seconds(&p, inner, send);
     f.cause[CADRE_PLAN_DATA] = c->zero >= 3 ? gathers_seconds(&p, p.micro * sum4(slow))
                                             : data_seconds(&p, sum4(slow));
     f.cause[CADRE_PLAN_OPTIMIZER] = optimizer_seconds(&p);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/plan/hardware.h"
+#include "core/plan/hardware_private.h"
 
 #include <math.h>
 #include <stddef.h>
@@ -12,10 +12,8 @@
 #include "core/config/nearest.h"
 
 static const char *const dtypes[] = {
-    [CADRE_PLAN_FP32] = "fp32",
-    [CADRE_PLAN_FP16] = "fp16",
-    [CADRE_PLAN_BF16] = "bf16",
-    [CADRE_PLAN_FP8] = "fp8",
+    [CADRE_PLAN_FP32] = "fp32", [CADRE_PLAN_FP16] = "fp16", [CADRE_PLAN_BF16] = "bf16",
+    [CADRE_PLAN_FP8] = "fp8",   [CADRE_PLAN_FP64] = "fp64",
 };
 
 const char *cadre_plan_dtype_name(enum cadre_plan_dtype dtype)
@@ -26,76 +24,89 @@ const char *cadre_plan_dtype_name(enum cadre_plan_dtype dtype)
 int cadre_plan_dtype_find(const char *name)
 {
     for (int i = 0; i < CADRE_PLAN_DTYPES; i++)
-        if (strcmp(dtypes[i], name) == 0)
+        if (strcasecmp(dtypes[i], name) == 0)
             return i;
     return -1;
 }
 
-enum value { NUMBER, COUNT, SWITCH, ACCOUNTING, TEXT, ATTENTION, SAID };
-
-/* A key of the file; `least` < value <= `most`, or from `least` on where `closed`. */
-static const struct key {
-    const char *section, *key;
-    enum value value;
-    size_t field;
-    double least, most;
-    bool closed, needed;
-} keys[] = {
+const struct cadre_hardware_key cadre_hardware_keys[] = {
 #define F(name) offsetof(struct cadre_hardware, name)
-    {"hardware", "name", TEXT, F(name), 0, 0, false, true},
-    {"hardware", "extends", SAID, 0, 0, 0, false, false},
-    {"hardware", "accounting", ACCOUNTING, F(accounting), 0, 0, false, true},
-    {"device", "peak_fp32_tflops", NUMBER, F(device.peak_tflops[CADRE_PLAN_FP32]), 0,
-     1e6, false, false},
-    {"device", "peak_fp16_tflops", NUMBER, F(device.peak_tflops[CADRE_PLAN_FP16]), 0,
-     1e6, false, false},
-    {"device", "peak_bf16_tflops", NUMBER, F(device.peak_tflops[CADRE_PLAN_BF16]), 0,
-     1e6, false, true},
-    {"device", "peak_fp8_tflops", NUMBER, F(device.peak_tflops[CADRE_PLAN_FP8]), 0, 1e6,
-     false, false},
-    {"device", "memory_gib", NUMBER, F(device.memory_gib), 0, 1e6, false, true},
-    {"device", "reserve_gib", NUMBER, F(device.reserve_gib), 0, 1e6, true, false},
-    {"device", "memory_gb_s", NUMBER, F(device.memory_gb_s), 0, 1e6, false, true},
-    {"device", "memory_efficiency", NUMBER, F(device.memory_efficiency), 0, 1, false,
+    {"hardware", "name", CADRE_HARDWARE_TEXT, F(name), 0, 0, false, true},
+    {"hardware", "extends", CADRE_HARDWARE_SAID, 0, 0, 0, false, false},
+    {"hardware", "accounting", CADRE_HARDWARE_ACCOUNTING, F(accounting), 0, 0, false,
      true},
-    {"device", "product_efficiency", NUMBER, F(device.product_efficiency), 0, 1, false,
+    {"device", "peak_fp32_tflops", CADRE_HARDWARE_NUMBER,
+     F(device.peak_tflops[CADRE_PLAN_FP32]), 0, 1e6, false, false},
+    {"device", "peak_fp16_tflops", CADRE_HARDWARE_NUMBER,
+     F(device.peak_tflops[CADRE_PLAN_FP16]), 0, 1e6, false, false},
+    {"device", "peak_bf16_tflops", CADRE_HARDWARE_NUMBER,
+     F(device.peak_tflops[CADRE_PLAN_BF16]), 0, 1e6, false, true},
+    {"device", "peak_fp8_tflops", CADRE_HARDWARE_NUMBER,
+     F(device.peak_tflops[CADRE_PLAN_FP8]), 0, 1e6, false, false},
+    {"device", "peak_fp64_tflops", CADRE_HARDWARE_NUMBER,
+     F(device.peak_tflops[CADRE_PLAN_FP64]), 0, 1e6, false, false},
+    {"device", "price_per_hour", CADRE_HARDWARE_NUMBER, F(device.price_per_hour), 0,
+     1e6, true, false},
+    {"device", "memory_gib", CADRE_HARDWARE_NUMBER, F(device.memory_gib), 0, 1e6, false,
      true},
-    {"device", "product_half_gflop", NUMBER, F(device.product_half_gflop), 0, 1e6, true,
-     true},
-    {"device", "product_efficiency_fp8", NUMBER, F(device.product_efficiency_fp8), 0, 1,
-     false, false},
-    {"device", "attention_efficiency", NUMBER, F(device.attention_efficiency), 0, 1,
+    {"device", "reserve_gib", CADRE_HARDWARE_NUMBER, F(device.reserve_gib), 0, 1e6,
+     true, false},
+    {"device", "memory_gb_s", CADRE_HARDWARE_NUMBER, F(device.memory_gb_s), 0, 1e6,
      false, true},
-    {"device", "attention", ATTENTION, F(device.attention_fused), 0, 0, false, true},
-    {"node", "devices", COUNT, F(node_devices), 0, 1e6, false, true},
-    {"link:node", "bandwidth_gb_s", NUMBER, F(node.bandwidth_gb_s), 0, 1e6, false,
-     true},
-    {"link:node", "latency_us", NUMBER, F(node.latency_us), 0, 1e6, true, true},
-    {"link:node", "efficiency", NUMBER, F(node.efficiency), 0, 1, false, true},
-    {"link:cluster", "bandwidth_gb_s", NUMBER, F(cluster.bandwidth_gb_s), 0, 1e6, false,
-     true},
-    {"link:cluster", "latency_us", NUMBER, F(cluster.latency_us), 0, 1e6, true, true},
-    {"link:cluster", "efficiency", NUMBER, F(cluster.efficiency), 0, 1, false, true},
-    {"software", "sequence_parallel", SWITCH, F(software.sequence_parallel), 0, 0,
+    {"device", "update_gb_s", CADRE_HARDWARE_NUMBER, F(device.update_gb_s), 0, 1e6,
      false, false},
-    {"software", "overlap_tensor", NUMBER, F(software.overlap_tensor), 0, 1, true,
+    {"device", "op_us", CADRE_HARDWARE_NUMBER, F(device.op_us), 0, 1e6, true, false},
+    {"device", "memory_efficiency", CADRE_HARDWARE_NUMBER, F(device.memory_efficiency),
+     0, 1, false, true},
+    {"device", "product_efficiency", CADRE_HARDWARE_NUMBER,
+     F(device.product_efficiency), 0, 1, false, true},
+    {"device", "product_half_gflop", CADRE_HARDWARE_NUMBER,
+     F(device.product_half_gflop), 0, 1e6, true, true},
+    {"device", "product_efficiency_fp8", CADRE_HARDWARE_NUMBER,
+     F(device.product_efficiency_fp8), 0, 1, false, false},
+    {"device", "attention_efficiency", CADRE_HARDWARE_NUMBER,
+     F(device.attention_efficiency), 0, 1, false, true},
+    {"device", "attention", CADRE_HARDWARE_ATTENTION, F(device.attention_fused), 0, 0,
+     false, true},
+    {"node", "devices", CADRE_HARDWARE_COUNT, F(node_devices), 0, 1e6, false, true},
+    {"link:node", "bandwidth_gb_s", CADRE_HARDWARE_NUMBER, F(node.bandwidth_gb_s), 0,
+     1e6, false, true},
+    {"link:node", "latency_us", CADRE_HARDWARE_NUMBER, F(node.latency_us), 0, 1e6, true,
+     true},
+    {"link:node", "efficiency", CADRE_HARDWARE_NUMBER, F(node.efficiency), 0, 1, false,
+     true},
+    {"link:cluster", "bandwidth_gb_s", CADRE_HARDWARE_NUMBER, F(cluster.bandwidth_gb_s),
+     0, 1e6, false, true},
+    {"link:cluster", "latency_us", CADRE_HARDWARE_NUMBER, F(cluster.latency_us), 0, 1e6,
+     true, true},
+    {"link:cluster", "efficiency", CADRE_HARDWARE_NUMBER, F(cluster.efficiency), 0, 1,
+     false, true},
+    {"software", "sequence_parallel", CADRE_HARDWARE_SWITCH,
+     F(software.sequence_parallel), 0, 0, false, false},
+    {"software", "overlap_tensor", CADRE_HARDWARE_NUMBER, F(software.overlap_tensor), 0,
+     1, true, false},
+    {"software", "overlap_pipeline", CADRE_HARDWARE_NUMBER,
+     F(software.overlap_pipeline), 0, 1, true, false},
+    {"software", "overlap_data", CADRE_HARDWARE_NUMBER, F(software.overlap_data), 0, 1,
+     true, false},
+    {"software", "overlap_gather", CADRE_HARDWARE_NUMBER, F(software.overlap_gather), 0,
+     1, true, false},
+    {"software", "gather_gb_s", CADRE_HARDWARE_NUMBER, F(software.gather_gb_s), 0, 1e6,
+     false, false},
+    {"software", "straggle", CADRE_HARDWARE_NUMBER, F(software.straggle), 0, 1, true,
      false},
-    {"software", "overlap_pipeline", NUMBER, F(software.overlap_pipeline), 0, 1, true,
-     false},
-    {"software", "overlap_data", NUMBER, F(software.overlap_data), 0, 1, true, false},
-    {"software", "overlap_gather", NUMBER, F(software.overlap_gather), 0, 1, true,
-     false},
-    {"software", "gather_gb_s", NUMBER, F(software.gather_gb_s), 0, 1e6, false, false},
-    {"software", "straggle", NUMBER, F(software.straggle), 0, 1, true, false},
-    {"software", "gradient_bytes", NUMBER, F(software.gradient_bytes), 0, 8, false,
-     false},
+    {"software", "gradient_bytes", CADRE_HARDWARE_NUMBER, F(software.gradient_bytes), 0,
+     8, false, false},
 #undef F
 };
-enum { KEYS = sizeof keys / sizeof keys[0] };
+const int cadre_hardware_keys_n =
+    (int)(sizeof cadre_hardware_keys / sizeof cadre_hardware_keys[0]);
+enum { KEYS = sizeof cadre_hardware_keys / sizeof cadre_hardware_keys[0] };
 
-static const struct key *find(const struct cadre_ini_entry *entry)
+static const struct cadre_hardware_key *find(const struct cadre_ini_entry *entry)
 {
-    for (const struct key *k = keys; k < keys + KEYS; k++)
+    for (const struct cadre_hardware_key *k = cadre_hardware_keys;
+         k < cadre_hardware_keys + KEYS; k++)
         if (strcmp(k->section, entry->section) == 0 && strcmp(k->key, entry->key) == 0)
             return k;
     return NULL;
@@ -106,7 +117,8 @@ static cadre_status unknown(const char *path, const struct cadre_ini_entry *entr
                             struct cadre_error *err)
 {
     struct cadre_nearest nearest = {0};
-    for (const struct key *k = keys; k < keys + KEYS; k++)
+    for (const struct cadre_hardware_key *k = cadre_hardware_keys;
+         k < cadre_hardware_keys + KEYS; k++)
         if (strcmp(k->section, entry->section) == 0)
             cadre_nearest_offer(&nearest, entry->key, k->key);
     return cadre_fail(err, CADRE_E_INVALID,
@@ -125,37 +137,37 @@ static int word_of(const char *value, const char *const *words)
     return -1;
 }
 
-static cadre_status take_word(void *at, const struct key *k, const char *path,
-                              const struct cadre_ini_entry *entry,
+static cadre_status take_word(void *at, const struct cadre_hardware_key *k,
+                              const char *path, const struct cadre_ini_entry *entry,
                               struct cadre_error *err)
 {
     static const char *const accountings[] = {"cadre", "megatron", "zero2019", NULL};
     static const char *const switches[] = {"no", "yes", NULL};
     static const char *const attentions[] = {"unfused", "fused", NULL};
-    const char *const *words = k->value == ACCOUNTING ? accountings
-                               : k->value == SWITCH   ? switches
-                                                      : attentions;
+    const char *const *words = k->value == CADRE_HARDWARE_ACCOUNTING ? accountings
+                               : k->value == CADRE_HARDWARE_SWITCH   ? switches
+                                                                     : attentions;
     const int word = word_of(entry->value, words);
     if (word < 0)
         return cadre_fail(err, CADRE_E_INVALID,
                           "%s:%d: %s.%s is '%s', expected %s, %s%s%s", path,
                           entry->line, k->section, k->key, entry->value, words[0],
                           words[1], words[2] ? " or " : "", words[2] ? words[2] : "");
-    if (k->value == ACCOUNTING)
+    if (k->value == CADRE_HARDWARE_ACCOUNTING)
         *(enum cadre_accounting *)at = (enum cadre_accounting)word;
     else
         *(bool *)at = word == 1;
     return CADRE_OK;
 }
 
-static cadre_status take_number(void *at, const struct key *k, const char *path,
-                                const struct cadre_ini_entry *entry,
+static cadre_status take_number(void *at, const struct cadre_hardware_key *k,
+                                const char *path, const struct cadre_ini_entry *entry,
                                 struct cadre_error *err)
 {
     char *end;
     const double value = strtod(entry->value, &end);
     const bool number = end != entry->value && !*end && isfinite(value);
-    const bool whole = k->value != COUNT || value == floor(value);
+    const bool whole = k->value != CADRE_HARDWARE_COUNT || value == floor(value);
     const bool inside = number && value <= k->most &&
                         (k->closed ? value >= k->least : value > k->least);
     if (!number || !whole || !inside)
@@ -163,9 +175,9 @@ static cadre_status take_number(void *at, const struct key *k, const char *path,
                           "%s:%d: %s.%s is '%s', expected a %snumber %s %g and at most "
                           "%g",
                           path, entry->line, k->section, k->key, entry->value,
-                          k->value == COUNT ? "whole " : "",
+                          k->value == CADRE_HARDWARE_COUNT ? "whole " : "",
                           k->closed ? "of at least" : "above", k->least, k->most);
-    if (k->value == COUNT)
+    if (k->value == CADRE_HARDWARE_COUNT)
         *(int64_t *)at = (int64_t)value;
     else
         *(double *)at = value;
@@ -175,23 +187,23 @@ static cadre_status take_number(void *at, const struct key *k, const char *path,
 static cadre_status take(struct cadre_hardware *hw, bool *given, const char *path,
                          const struct cadre_ini_entry *entry, struct cadre_error *err)
 {
-    const struct key *k = find(entry);
+    const struct cadre_hardware_key *k = find(entry);
     if (!k)
         return unknown(path, entry, err);
     void *at = (char *)hw + k->field;
-    given[k - keys] = true;
+    given[k - cadre_hardware_keys] = true;
     switch (k->value) {
-    case SAID:
+    case CADRE_HARDWARE_SAID:
         return CADRE_OK;
-    case TEXT:
+    case CADRE_HARDWARE_TEXT:
         if (strlen(entry->value) >= sizeof hw->name)
             return cadre_fail(err, CADRE_E_INVALID,
                               "%s:%d: a name of more than %zu bytes", path, entry->line,
                               sizeof hw->name - 1);
         memcpy(at, entry->value, strlen(entry->value) + 1);
         return CADRE_OK;
-    case NUMBER:
-    case COUNT:
+    case CADRE_HARDWARE_NUMBER:
+    case CADRE_HARDWARE_COUNT:
         return take_number(at, k, path, entry, err);
     default:
         return take_word(at, k, path, entry, err);
@@ -245,11 +257,12 @@ cadre_status cadre_hardware_load(struct cadre_hardware *hw, const char *path,
     bool given[KEYS] = {false};
     CADRE_TRY(read_file(&read, given, path, 0, err));
     for (int i = 0; i < KEYS; i++)
-        if (keys[i].needed && !given[i])
+        if (cadre_hardware_keys[i].needed && !given[i])
             return cadre_fail(err, CADRE_E_INVALID,
                               "%s: no %s in [%s]; docs/planning.md says what a "
                               "hardware file must have",
-                              path, keys[i].key, keys[i].section);
+                              path, cadre_hardware_keys[i].key,
+                              cadre_hardware_keys[i].section);
     if (read.device.product_efficiency_fp8 == 0)
         read.device.product_efficiency_fp8 = read.device.product_efficiency;
     if (read.device.reserve_gib >= read.device.memory_gib)

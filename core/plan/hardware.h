@@ -14,6 +14,7 @@ enum cadre_plan_dtype {
     CADRE_PLAN_FP16,
     CADRE_PLAN_BF16,
     CADRE_PLAN_FP8, /* products alone; the rest is bf16 */
+    CADRE_PLAN_FP64,
     CADRE_PLAN_DTYPES,
 };
 
@@ -39,11 +40,14 @@ struct cadre_hardware {
     enum cadre_accounting accounting;
     struct {
         double peak_tflops[CADRE_PLAN_DTYPES]; /* 0: cannot */
+        double price_per_hour; /* of one device, in any currency; 0: not given */
         double memory_gib, reserve_gib;
         double memory_gb_s, memory_efficiency;
         double product_efficiency; /* of the peak, of large products */
         double product_half_gflop; /* a product of this size reaches half of that */
         double product_efficiency_fp8;
+        double update_gb_s; /* of AdamW at 30 B a parameter; 0: as memory */
+        double op_us; /* fixed, of each operation beside its work */
         double attention_efficiency; /* of the 16-bit peak, fused attention */
         bool attention_fused; /* no scores in memory, and causal halves are skipped */
     } device;
@@ -66,5 +70,12 @@ struct cadre_hardware {
  */
 cadre_status cadre_hardware_load(struct cadre_hardware *hw, const char *path,
                                  struct cadre_error *err);
+
+/* Apply "SECTION.KEY=CHANGE": +10%, -10%, x2 or a number of its own. "link" is both
+ * levels, and a key's unit may be left out: link.bandwidth=+10%. Errors:
+ * CADRE_E_INVALID for a key that is not one, or a value out of its range; *hw is then
+ * as it was. [any thread] */
+cadre_status cadre_hardware_change(struct cadre_hardware *hw, const char *assignment,
+                                   struct cadre_error *err);
 
 #endif

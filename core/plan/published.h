@@ -10,8 +10,12 @@
 enum cadre_plan_metric {
     CADRE_PLAN_SECONDS, /* s_per_step */
     CADRE_PLAN_EQ3, /* TFLOPs_eq3: of a GPU, by cadre_transformer_eq3 */
-    CADRE_PLAN_MODEL, /* model_TFLOPs: of a GPU, scores by their causal half */
+    CADRE_PLAN_MODEL, /* model_TFLOPs: of a GPU, 6N + 12LHQT a token, as the MFU of
+                         Chowdhery et al. 2022, App. B: scores without their mask */
+    CADRE_PLAN_CAUSAL, /* causal_TFLOPs: the same with half of the scores */
     CADRE_PLAN_TOKENS, /* tok_s_gpu */
+    CADRE_PLAN_ALL_TOKENS, /* tok_s: of all GPUs together */
+    CADRE_PLAN_METRICS,
 };
 
 struct cadre_published {
@@ -19,12 +23,16 @@ struct cadre_published {
     struct cadre_transformer transformer;
     struct cadre_candidate candidate;
     bool micro_batch_given, chunks_given, sequence_parallel_given;
+    char assumed
+        [64]; /* fields that are empty and were taken by a rule: "heads, dtype" */
     enum cadre_plan_metric metric;
     double value, seconds;
 };
 
-/* The row of a table. micro_batch and chunks that are not printed are 0. Errors:
- * CADRE_E_UNSUPPORTED with the reason, where the row cannot be expressed. [any thread]
+/* The row of a table, its columns in any order and names in any case; "-", "?" and NA
+ * are empty. micro_batch and chunks that are not printed are 0; other fields that are
+ * empty are taken as docs/planning.md says. Errors: CADRE_E_UNSUPPORTED with the
+ * reason, where the row cannot be expressed. [any thread]
  */
 cadre_status cadre_published_read(struct cadre_published *row,
                                   const struct cadre_csv *csv, size_t at,

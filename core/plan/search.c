@@ -55,29 +55,55 @@ static cadre_status consider(struct searching *s, const struct cadre_candidate *
     return CADRE_OK;
 }
 
-/* ZeRO stages and recompute; one that is refused stands for all, whose reason is the
- * same. */
+/* What is refused stands for all that has the same reason: it is not varied further. */
+static cadre_status vary_recompute(struct searching *s, struct cadre_candidate c,
+                                   bool *legal)
+{
+    for (int full = 0; full < 2 && *legal; full++) {
+        c.recompute = full ? CADRE_PLAN_RECOMPUTE_FULL : CADRE_PLAN_RECOMPUTE_NONE;
+        CADRE_TRY(consider(s, &c, legal));
+    }
+    return CADRE_OK;
+}
+
+/* ZeRO's stages over all data ranks, and over groups of them that are replicas. */
 static cadre_status vary_states(struct searching *s, struct cadre_candidate c,
                                 bool *legal)
 {
     *legal = true;
+    c.replicas = 1;
     for (c.zero = 0; c.zero <= (c.data > 1 ? 3 : 0) && *legal; c.zero++)
-        for (int full = 0; full < 2 && *legal; full++) {
-            c.recompute = full ? CADRE_PLAN_RECOMPUTE_FULL : CADRE_PLAN_RECOMPUTE_NONE;
-            CADRE_TRY(consider(s, &c, legal));
-        }
+        CADRE_TRY(vary_recompute(s, c, legal));
+    for (c.replicas = 2; c.replicas <= c.data / 2 && *legal; c.replicas++)
+        for (c.zero = 1; c.data % c.replicas == 0 && c.zero <= 3; c.zero++)
+            CADRE_TRY(vary_recompute(s, c, legal));
     return CADRE_OK;
 }
 
-/* A stack's chunks, at one micro-batch; 1 of them is refused for what refuses all. */
-static cadre_status vary_chunks(struct searching *s, struct cadre_candidate c,
-                                bool *legal)
+/* A stack's schedules, at one micro-batch; 1f1b of one chunk is refused for what
+ * refuses all. */
+static cadre_status vary_schedules(struct searching *s, struct cadre_candidate c,
+                                   bool *legal)
 {
-    bool more = true;
+    static const struct {
+        enum cadre_plan_schedule schedule;
+        int64_t chunks[2];
+    } all[] = {
+        {CADRE_PLAN_GPIPE, {1, 1}},       {CADRE_PLAN_ZB_H1, {1, 1}},
+        {CADRE_PLAN_INTERLEAVED, {2, 4}}, {CADRE_PLAN_BREADTH_FIRST, {2, 4}},
+        {CADRE_PLAN_ZB_V, {2, 2}},        {CADRE_PLAN_DUALPIPEV, {2, 2}},
+    };
+    c.schedule = CADRE_PLAN_1F1B;
     c.chunks = 1;
     CADRE_TRY(vary_states(s, c, legal));
-    for (c.chunks = 2; *legal && c.pipeline > 1 && c.chunks <= 4; c.chunks++)
-        CADRE_TRY(vary_states(s, c, &more));
+    for (size_t i = 0; i < sizeof all / sizeof all[0] && *legal && c.pipeline > 1;
+         i++) {
+        bool more = true;
+        c.schedule = all[i].schedule;
+        for (c.chunks = all[i].chunks[0]; c.chunks <= all[i].chunks[1] && more;
+             c.chunks++)
+            CADRE_TRY(vary_states(s, c, &more));
+    }
     return CADRE_OK;
 }
 
@@ -87,7 +113,22 @@ static cadre_status search_stack(struct searching *s, struct cadre_candidate c)
     const int64_t samples = c.global_batch / c.data;
     for (c.micro_batch = 1; c.micro_batch <= 16 && legal; c.micro_batch *= 2)
         if (c.micro_batch == 1 || samples % c.micro_batch == 0)
-            CADRE_TRY(vary_chunks(s, c, &legal));
+            CADRE_TRY(vary_schedules(s, c, &legal));
+    return CADRE_OK;
+}
+
+/* In the dtype of the question, or in each that the device has a peak for. */
+static cadre_status vary_dtypes(struct searching *s, struct cadre_candidate c)
+{
+    static const enum cadre_plan_dtype dtypes[] = {CADRE_PLAN_FP32, CADRE_PLAN_FP16,
+                                                   CADRE_PLAN_BF16, CADRE_PLAN_FP64};
+    if (!s->question->dtypes)
+        return search_stack(s, c);
+    for (size_t i = 0; i < sizeof dtypes / sizeof dtypes[0]; i++) {
+        c.dtype = dtypes[i];
+        if (s->hw->device.peak_tflops[c.dtype] > 0)
+            CADRE_TRY(search_stack(s, c));
+    }
     return CADRE_OK;
 }
 
@@ -118,7 +159,7 @@ static cadre_status search_all(struct searching *s)
             c.context = 1;
             c.data = ranks / tensor / pipeline;
             c.sequence_parallel = c.sequence_parallel && tensor > 1;
-            CADRE_TRY(search_stack(s, c));
+            CADRE_TRY(vary_dtypes(s, c));
         }
     }
     return CADRE_OK;
@@ -131,7 +172,7 @@ cadre_status cadre_plan_search(struct cadre_plan_search *search,
     struct searching s = {question, hw, search, 0, err};
     *search = (struct cadre_plan_search){0};
     CADRE_TRY(cadre_transformer_check(&question->transformer, err));
-    if (hw->device.peak_tflops[question->from.dtype] == 0)
+    if (!question->dtypes && hw->device.peak_tflops[question->from.dtype] == 0)
         return cadre_fail(err, CADRE_E_UNSUPPORTED,
                           "%s: has no peak_%s_tflops; give it, or change "
                           "train.precision",

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -7,23 +8,37 @@
 
 static const double GIB = 1073741824.0;
 
-static void print_found(const struct cadre_plan_found *f, size_t place, FILE *out)
+/* The largest cause of a step. */
+static const char *limit_of(const struct cadre_plan_found *f)
 {
-    char stack[80];
+    int most = 0;
+    for (int i = 1; i < CADRE_PLAN_CAUSES; i++)
+        if (f->forecast.cause[i] > f->forecast.cause[most])
+            most = i;
+    return cadre_plan_cause_name((enum cadre_plan_cause)most);
+}
+
+static void print_found(const struct cadre_plan_found *f, size_t place,
+                        const struct cadre_intervals *intervals, FILE *out)
+{
+    char stack[CADRE_CANDIDATE_STACK], form[CADRE_CANDIDATE_FORM];
     const double *cause = f->forecast.cause;
+    const struct cadre_plan_interval v =
+        cadre_interval_of(intervals, f->forecast.step, f->candidate.zero >= 3, NULL);
     cadre_candidate_stack(&f->candidate, stack, sizeof stack);
-    fprintf(out, "%3zu  %-32s", place, stack);
-    if (f->candidate.zero)
-        fprintf(out, " stage %lld", (long long)f->candidate.zero);
+    cadre_candidate_form(&f->candidate, form, sizeof form);
+    fprintf(out, "%3zu  %-40s %9.4g", place, stack, f->forecast.step);
+    if (v.rows)
+        fprintf(out, " %8.4g to %8.4g", v.low, v.high);
     else
-        fputs("        ", out);
-    fprintf(out, " %5lld %6lld %-9s %9.3f %6.1f |", (long long)f->candidate.micro_batch,
-            (long long)f->candidate.chunks,
-            cadre_plan_recompute_name(f->candidate.recompute), f->forecast.step,
-            f->footprint.total / GIB);
+        fprintf(out, " %20s", "not known");
+    fprintf(out, " %7.4g |", f->footprint.total / GIB);
     for (int i = 0; i < CADRE_PLAN_CAUSES; i++)
         if (i != CADRE_PLAN_CONTEXT)
-            fprintf(out, " %8.3f", cause[i]);
+            fprintf(out, " %8.3g", cause[i]);
+    fprintf(out, "\n     %s; %s limits", form, limit_of(f));
+    if (f->asked > 0)
+        fprintf(out, "; its plugins ask for %.4g GiB", f->asked / GIB);
     fputc('\n', out);
 }
 
@@ -86,7 +101,7 @@ static void print_refused(const struct cadre_plan_search *search, FILE *out)
     if (reasons.n)
         fputs("\nstacks of which nothing can run:\n", out);
     for (size_t i = 0; i < reasons.n; i++) {
-        char stack[80];
+        char stack[CADRE_CANDIDATE_STACK];
         cadre_candidate_stack(&search->found[reasons.of[i].example].candidate, stack,
                               sizeof stack);
         fprintf(out, "%4zu  %-44s such as %s\n", reasons.of[i].stacks,
@@ -98,7 +113,9 @@ static void print_refused(const struct cadre_plan_search *search, FILE *out)
 
 void cadre_plan_search_print(const struct cadre_plan_search *search,
                              const struct cadre_plan_question *question,
-                             const struct cadre_hardware *hw, size_t top, FILE *out)
+                             const struct cadre_hardware *hw,
+                             const struct cadre_intervals *intervals, size_t top,
+                             FILE *out)
 {
     const double parameters = cadre_transformer_parameters(&question->transformer);
     fprintf(out,
@@ -107,35 +124,49 @@ void cadre_plan_search_print(const struct cadre_plan_search *search,
             "%zu candidates run, %zu are refused\n\n",
             parameters / 1e9, (long long)question->from.global_batch,
             (long long)question->transformer.context,
-            cadre_plan_dtype_name(question->from.dtype), (long long)question->ranks,
-            hw->name, search->legal, search->n - search->legal);
-    fprintf(out, "     %-40s micro chunks recompute    s/step GiB >= |", "stack");
+            question->dtypes ? "any precision"
+                             : cadre_plan_dtype_name(question->from.dtype),
+            (long long)question->ranks, hw->name, search->legal,
+            search->n - search->legal);
+    fprintf(out, "     %-40s %9s %20s %7s |", "stack", "s/step", "interval", "GiB >=");
     for (int i = 0; i < CADRE_PLAN_CAUSES; i++)
         if (i != CADRE_PLAN_CONTEXT)
             fprintf(out, " %8.8s", cadre_plan_cause_name((enum cadre_plan_cause)i));
     fputc('\n', out);
     for (size_t i = 0; i < search->legal && i < top; i++)
-        print_found(&search->found[i], i + 1, out);
+        print_found(&search->found[i], i + 1, intervals, out);
+    if (intervals && intervals->n)
+        fprintf(out,
+                "interval: for %.0f %% of steps, by the errors of %zu published ones "
+                "(docs/planning.md)\n",
+                100 * CADRE_INTERVAL_PART, intervals->n);
     print_refused(search, out);
 }
 
-static void put_found(struct cadre_json *j, const struct cadre_plan_found *f)
+void cadre_plan_found_put(struct cadre_json *j, const struct cadre_plan_found *f)
 {
-    char stack[80];
+    char stack[CADRE_CANDIDATE_STACK];
     const struct cadre_candidate *c = &f->candidate;
     cadre_candidate_stack(c, stack, sizeof stack);
-    cadre_json_begin_object(j);
     cadre_json_put_string(j, "stack", stack);
     cadre_json_put_i64(j, "tensor", c->tensor);
     cadre_json_put_i64(j, "pipeline", c->pipeline);
     cadre_json_put_i64(j, "data", c->data);
     cadre_json_put_i64(j, "zero", c->zero);
+    cadre_json_put_i64(j, "replicas", c->replicas > 1 ? c->replicas : 1);
+    cadre_json_put_string(
+        j, "schedule",
+        c->pipeline > 1 ? cadre_plan_schedule_name(cadre_candidate_schedule(c)) : NULL);
     cadre_json_put_i64(j, "chunks", c->chunks);
     cadre_json_put_i64(j, "micro_batch", c->micro_batch);
     cadre_json_put_string(j, "recompute", cadre_plan_recompute_name(c->recompute));
+    cadre_json_put_string(j, "precision", cadre_plan_dtype_name(c->dtype));
     cadre_json_put_string(j, "refused", *f->refused ? f->refused : NULL);
+    if (f->asked > 0)
+        cadre_json_put_f64(j, "bytes_asked", f->asked);
     if (f->forecast.step > 0) {
         cadre_json_put_f64(j, "step_s", f->forecast.step);
+        cadre_json_put_string(j, "limit", limit_of(f));
         cadre_json_key(j, "seconds");
         cadre_json_begin_object(j);
         for (int i = 0; i < CADRE_PLAN_CAUSES; i++)
@@ -151,12 +182,26 @@ static void put_found(struct cadre_json *j, const struct cadre_plan_found *f)
         cadre_json_put_f64(j, "total", f->footprint.total);
         cadre_json_end_object(j);
     }
+}
+
+static void put_candidate(struct cadre_json *j, const struct cadre_plan_found *f,
+                          const struct cadre_intervals *intervals)
+{
+    const struct cadre_plan_interval v =
+        cadre_interval_of(intervals, f->forecast.step, f->candidate.zero >= 3, NULL);
+    cadre_json_begin_object(j);
+    cadre_plan_found_put(j, f);
+    if (f->forecast.step > 0 && v.rows) {
+        cadre_json_put_f64(j, "step_low_s", v.low);
+        cadre_json_put_f64(j, "step_high_s", v.high);
+    }
     cadre_json_end_object(j);
 }
 
-cadre_status cadre_plan_search_print_json(const struct cadre_plan_search *search,
-                                          const struct cadre_plan_question *question,
-                                          const struct cadre_hardware *hw, FILE *out)
+cadre_status cadre_plan_search_print_json(
+    const struct cadre_plan_search *search, const struct cadre_plan_question *question,
+    const struct cadre_hardware *hw, const struct cadre_intervals *intervals,
+    void (*more)(struct cadre_json *json, const void *arg), const void *arg, FILE *out)
 {
     struct cadre_json j;
     cadre_json_init(&j, out, true);
@@ -169,10 +214,13 @@ cadre_status cadre_plan_search_print_json(const struct cadre_plan_search *search
     cadre_json_put_f64(&j, "parameters",
                        cadre_transformer_parameters(&question->transformer));
     cadre_json_put_i64(&j, "legal", (int64_t)search->legal);
+    if (more)
+        more(&j, arg);
+    cadre_json_put_f64(&j, "interval_part", intervals ? CADRE_INTERVAL_PART : NAN);
     cadre_json_key(&j, "candidates");
     cadre_json_begin_array(&j);
     for (size_t i = 0; i < search->n; i++)
-        put_found(&j, &search->found[i]);
+        put_candidate(&j, &search->found[i], intervals);
     cadre_json_end_array(&j);
     cadre_json_end_object(&j);
     return cadre_json_finish(&j);

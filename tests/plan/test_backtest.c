@@ -49,7 +49,7 @@ static const struct {
     {"N21T1", 10, 5, 10, 5.9, 15.6},     {"N21T2:zero3", 6, 10, 20.5, 35.8, 54.8},
     {"N21T2:others", 6, 4, 8, 5.8, 9.6}, {"K22T5", 8, 3.5, 8, 15.0, 31.1},
     {"DGXC8", 5, 4, 9, 0.6, 1.7},        {"DGXC70", 6, 4, 9, 0.5, 1.0},
-    {"DGXC405", 6, 4, 9, 1.7, 4.6},
+    {"DGXC405", 6, 4, 9, 1.7, 4.6},      {"L3T4", 3, 5, 9, 4.2, 7.5},
 };
 
 START_TEST(published_steps)
@@ -79,14 +79,16 @@ START_TEST(rows_that_cannot_be_expressed_are_listed)
         "value\n"
         "A,a toaster,M,16,1024,8,32000,1024,8,64,none,bf16,s_per_step,1\n"
         "A,H100-80 SXM,M,16,1024,8,32000,1024,8,64,none,bf16,parsecs,1\n"
-        "A,H100-80 SXM,M,16,1024,8,32000,1024,8,64,none,bf16,s_per_step,1\n";
+        "A,H100-80 SXM,M,16,1024,8,32000,1024,8,64,none,bf16,s_per_step,1\n"
+        "A,H100-80 SXM,M,16,1024,8,32000\n";
     const char *path = test_file_put(dir, "t.csv", text, strlen(text));
     ck_assert_int_eq(cadre_backtest(&table, path, conf("texts.tsv"), &err), CADRE_OK);
     ck_assert_ptr_nonnull(strstr(table.row[0].refused, "hw 'a toaster' is not in "));
     ck_assert_ptr_nonnull(strstr(table.row[1].refused, "metric is 'parsecs'"));
     ck_assert_ptr_null(table.row[2].refused);
     ck_assert_uint_eq(set_of("A")->rows, 1);
-    ck_assert_uint_eq(set_of("A")->refused, 2);
+    ck_assert_ptr_nonnull(strstr(table.row[3].refused, "7 fields, the line of names"));
+    ck_assert_uint_eq(set_of("A")->refused, 3);
     ck_assert(isnan(set_of("A")->skill));
     ck_assert_int_eq(table.row[2].line, 4);
 }

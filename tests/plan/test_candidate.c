@@ -21,7 +21,7 @@ static const struct {
     {AT(1, 1, 1, 3, 1, BF16), "3 do not divide global batch 16"},
     {AT(1, 1, 1, 1, 2, BF16), "chunks 2 need a pipeline"},
     {AT(1, 4, 1, 1, 3, BF16), "chunks 3 are more than layers of a stage, 2"},
-    {AT(1, 4, 1, 8, 2, BF16), "pipeline 4 does not divide micro-batches 2"},
+    {AT(1, 4, 1, 8, 2, BF16), "stages 4 are more than micro-batches 2"},
     {AT(1, 1, 1, 1, 1, FP8), "has no peak for fp8"},
 };
 
@@ -52,6 +52,41 @@ START_TEST(a_stack_as_an_option_has_it)
 }
 END_TEST
 
+/* Megatron takes whole groups of an interleaved pipeline alone. */
+START_TEST(interleaved_groups_of_megatron)
+{
+    struct cadre_error err;
+    struct cadre_hardware hw = round_machine;
+    struct cadre_candidate c = one_rank;
+    c.pipeline = 4, c.chunks = 2, c.global_batch = 6;
+    ck_assert_int_eq(cadre_candidate_check(&c, &small_model, &hw, &err), CADRE_OK);
+    hw.accounting = CADRE_ACCOUNTING_MEGATRON;
+    ck_assert_int_ne(cadre_candidate_check(&c, &small_model, &hw, &err), CADRE_OK);
+    ck_assert_ptr_nonnull(strstr(err.text, "does not divide micro-batches 6"));
+    c.schedule = CADRE_PLAN_DUALPIPEV;
+    ck_assert_int_ne(cadre_candidate_check(&c, &small_model, &hw, &err), CADRE_OK);
+    ck_assert_ptr_nonnull(strstr(err.text, "dualpipev"));
+}
+END_TEST
+
+START_TEST(groups_of_shards_and_their_form)
+{
+    char text[CADRE_CANDIDATE_FORM];
+    struct cadre_candidate c = one_rank;
+    c.data = 8, c.replicas = 2, c.zero = 3, c.pipeline = 2;
+    c.schedule = CADRE_PLAN_ZB_H1;
+    cadre_candidate_stack(&c, text, sizeof text);
+    ck_assert_str_eq(text, "pipeline:2, hsdp:2, zero:4");
+    ck_assert_int_eq(cadre_candidate_shards(&c), 4);
+    ck_assert(cadre_candidate_splits(&c) && !cadre_candidate_turns_back(&c));
+    cadre_candidate_form(&c, text, sizeof text);
+    ck_assert_str_eq(text, "stage 3, micro-batch 1, zb-h1 of 1 chunk, recompute none, "
+                           "bf16");
+    c.chunks = 2, c.schedule = CADRE_PLAN_1F1B;
+    ck_assert_int_eq(cadre_candidate_schedule(&c), CADRE_PLAN_INTERLEAVED);
+}
+END_TEST
+
 START_TEST(the_largest_stage_of_uneven_ones)
 {
     struct cadre_candidate c = one_rank;
@@ -66,6 +101,8 @@ Suite *test_suite(void)
     TCase *tc = tcase_create("candidate");
     tcase_add_loop_test(tc, refuses, 0, (int)(sizeof wrong / sizeof *wrong));
     tcase_add_test(tc, a_stack_as_an_option_has_it);
+    tcase_add_test(tc, interleaved_groups_of_megatron);
+    tcase_add_test(tc, groups_of_shards_and_their_form);
     tcase_add_test(tc, the_largest_stage_of_uneven_ones);
     suite_add_tcase(s, tc);
     return s;

@@ -53,6 +53,25 @@ START_TEST(tabs_separate_too)
 }
 END_TEST
 
+/* Short and long lines are kept, and told; a byte order mark is none of a name. */
+START_TEST(ragged_rows_are_kept)
+{
+    static const char text[] = "\xef\xbb\xbf"
+                               "a,b\n1\n1,2,3\n1,2\n";
+    ck_assert_int_eq(
+        cadre_csv_load_ragged(&csv, test_file_put(dir, "t.csv", text, strlen(text)),
+                              ',', &err),
+        CADRE_OK);
+    ck_assert_uint_eq(csv.rows, 3);
+    ck_assert_int_eq(cadre_csv_column(&csv, "a"), 0);
+    ck_assert_int_eq(csv.fields[1], 1);
+    ck_assert_int_eq(csv.fields[2], 3);
+    ck_assert_int_eq(csv.fields[3], 2);
+    ck_assert_str_eq(cadre_csv_at(&csv, 0, 1), "");
+    ck_assert_str_eq(cadre_csv_at(&csv, 1, 1), "2");
+}
+END_TEST
+
 static const struct {
     const char *text, *why;
 } wrong[] = {
@@ -84,6 +103,7 @@ Suite *test_suite(void)
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, fields_and_names);
     tcase_add_test(tc, tabs_separate_too);
+    tcase_add_test(tc, ragged_rows_are_kept);
     tcase_add_loop_test(tc, refuses, 0, (int)(sizeof wrong / sizeof *wrong));
     tcase_add_test(tc, no_file_is_wrong_input);
     suite_add_tcase(s, tc);

@@ -145,6 +145,26 @@ START_TEST(accumulated_gradients_are_whole)
 }
 END_TEST
 
+/* No more micro-batches are kept than there are; chunks that turn back keep p. */
+START_TEST(what_schedules_keep)
+{
+    struct cadre_candidate c = one_rank;
+    c.pipeline = 4, c.global_batch = 4;
+    const double stage = 2 * cadre_footprint_block(&small_model, &c, true);
+    c.chunks = 2;
+    ck_assert_double_eq(cadre_footprint_activations(&small_model, &c, true), 4 * stage);
+    c.global_batch = 16;
+    ck_assert_double_eq(cadre_footprint_activations(&small_model, &c, true),
+                        5.5 * stage);
+    c.schedule = CADRE_PLAN_BREADTH_FIRST;
+    ck_assert_double_eq(cadre_footprint_activations(&small_model, &c, true),
+                        16 * stage);
+    c.schedule = CADRE_PLAN_ZB_V;
+    ck_assert_double_eq(cadre_footprint_activations(&small_model, &c, true),
+                        4.25 * stage);
+}
+END_TEST
+
 START_TEST(the_reserve_does_not_hold_a_model)
 {
     const struct cadre_footprint f = {.total = 70 * 1073741824.0};
@@ -164,6 +184,7 @@ Suite *test_suite(void)
     tcase_add_test(tc, bytes_of_each_accounting);
     tcase_add_test(tc, each_stage_divides_one_kind_more);
     tcase_add_test(tc, accumulated_gradients_are_whole);
+    tcase_add_test(tc, what_schedules_keep);
     tcase_add_test(tc, the_reserve_does_not_hold_a_model);
     suite_add_tcase(s, tc);
     return s;

@@ -118,6 +118,39 @@ START_TEST(straggling_grows_with_the_nodes)
 }
 END_TEST
 
+/* plugins/pipeline/README.md: of equal times, gpipe idles as 1f1b, v chunks idle v
+ * times less, backward in parts less, and chunks that turn back the least. */
+START_TEST(bubbles_of_all_schedules)
+{
+    c.pipeline = 4, c.global_batch = 64;
+    const double plain = forecast().cause[CADRE_PLAN_BUBBLE];
+    c.schedule = CADRE_PLAN_GPIPE;
+    ck_assert_double_eq(forecast().cause[CADRE_PLAN_BUBBLE], plain);
+    c.schedule = CADRE_PLAN_ZB_H1;
+    const double split = forecast().cause[CADRE_PLAN_BUBBLE];
+    ck_assert_double_lt(split, 0.7 * plain);
+    c.chunks = 2;
+    c.schedule = CADRE_PLAN_BREADTH_FIRST;
+    ck_assert_double_eq_tol(forecast().cause[CADRE_PLAN_BUBBLE], plain / 2, plain / 20);
+    c.schedule = CADRE_PLAN_ZB_V;
+    ck_assert_double_lt(forecast().cause[CADRE_PLAN_BUBBLE], split);
+    c.schedule = CADRE_PLAN_DUALPIPEV;
+    ck_assert_double_lt(forecast().cause[CADRE_PLAN_BUBBLE], split);
+}
+END_TEST
+
+/* Shards stay in a node; their sums alone cross to the other one. */
+START_TEST(groups_of_shards_gather_in_their_node)
+{
+    hw.software.overlap_gather = 0;
+    c.data = 16, c.zero = 3, c.global_batch = 128;
+    const double whole = forecast().cause[CADRE_PLAN_DATA];
+    c.replicas = 2;
+    ck_assert_double_lt(forecast().cause[CADRE_PLAN_DATA], whole);
+    ck_assert_double_gt(forecast().cause[CADRE_PLAN_DATA], 0);
+}
+END_TEST
+
 Suite *test_suite(void)
 {
     Suite *s = suite_create("forecast");
@@ -131,6 +164,8 @@ Suite *test_suite(void)
     tcase_add_test(tc, gathers_of_zero_3_beyond_the_work);
     tcase_add_test(tc, gradients_of_zero_3_by_accounting);
     tcase_add_test(tc, straggling_grows_with_the_nodes);
+    tcase_add_test(tc, bubbles_of_all_schedules);
+    tcase_add_test(tc, groups_of_shards_gather_in_their_node);
     suite_add_tcase(s, tc);
     return s;
 }

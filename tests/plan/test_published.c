@@ -75,8 +75,8 @@ END_TEST
 
 START_TEST(a_metric_is_its_own_inverse)
 {
-    static const char *const metrics[] = {"s_per_step", "TFLOPs_eq3", "model_TFLOPs",
-                                          "tok_s_gpu"};
+    static const char *const metrics[] = {"s_per_step",    "TFLOPs_eq3", "model_TFLOPs",
+                                          "causal_TFLOPs", "tok_s_gpu",  "tok_s"};
     char text[256];
     snprintf(text, sizeof text, HEAD "1,1,1,1,8,0,8,1,64,none,bf16,%s,123.5,",
              metrics[_i]);
@@ -85,10 +85,48 @@ START_TEST(a_metric_is_its_own_inverse)
 }
 END_TEST
 
+/* Other orders, cases and line ends; quotes; fields that are not there. */
+START_TEST(columns_in_any_order_and_what_is_empty)
+{
+    static const char text[] =
+        "value,Metric,GBS,mbs,ga,tp,DP,seq,layers,hidden,model,hw,set,year\r\n"
+        "\"1.5\",S_per_step,-,2,4,2,n/a,1024,12,1024,\"M, a model\",m,S,2024\r\n"
+        "1.5,s_per_step,,2,4,2,8,1024,12,1024,M,m,S,2024\r\n";
+    const char *path = test_file_put(dir, "p.csv", text, strlen(text));
+    ck_assert_int_eq(cadre_csv_load_ragged(&csv, path, ',', &err), CADRE_OK);
+    ck_assert_int_ne(cadre_published_read(&row, &csv, 0, &err), CADRE_OK);
+    ck_assert_msg(strstr(err.text, "gpus and dp are empty") != NULL, "%s", err.text);
+    ck_assert_int_eq(cadre_published_read(&row, &csv, 1, &err), CADRE_OK);
+    ck_assert_int_eq(cadre_candidate_ranks(&row.candidate), 16);
+    ck_assert_int_eq(row.candidate.global_batch, 64);
+    ck_assert_int_eq(row.transformer.heads, 8);
+    ck_assert_int_eq(row.candidate.dtype, CADRE_PLAN_BF16);
+    ck_assert_str_eq(row.assumed, "heads, vocab, recompute, dtype");
+}
+END_TEST
+
+/* 6N + 12LHQT of Chowdhery et al. 2022, appendix B; half of the latter where a row says
+ * so. */
+START_TEST(the_mfu_of_palm_counts_all_scores)
+{
+    const double weights = 12.0 * 12 * 1024 * 1024 + 32000.0 * 1024;
+    const double scores = 12.0 * 12 * 1024 * 1024;
+    ck_assert_int_eq(read_row(HEAD "1,1,1,1,8,0,8,1,64,none,bf16,model_TFLOPs,100,"),
+                     CADRE_OK);
+    ck_assert_double_eq_tol(row.seconds, 64 * 1024 * (6 * weights + scores) / 8e14,
+                            1e-9);
+    ck_assert_int_eq(read_row(HEAD "1,1,1,1,8,0,8,1,64,none,bf16,causal_TFLOPs,100,"),
+                     CADRE_OK);
+    ck_assert_double_eq_tol(row.seconds, 64 * 1024 * (6 * weights + scores / 2) / 8e14,
+                            1e-9);
+}
+END_TEST
+
 static const struct {
     const char *fields, *why;
 } wrong[] = {
     {HEAD "1,1,1,1,4,0,8,1,64,none,bf16,s_per_step,1,", "is 4 ranks, gpus is 8"},
+    {HEAD "1,1,1,1,8,0,8,,,none,bf16,s_per_step,1,", "gbs is empty"},
     {HEAD "9000000,9000000,9000000,1,9000000,0,8,1,64,none,bf16,s_per_step,1,",
      "ranks, gpus is 8"},
     {HEAD "16,1,1,1,,0,8,1,64,none,bf16,s_per_step,1,", "is 0 ranks, gpus is 8"},
@@ -133,7 +171,9 @@ Suite *test_suite(void)
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, a_row_with_all_that_is_printed);
     tcase_add_test(tc, what_is_not_printed_is_chosen_by_the_rule);
-    tcase_add_loop_test(tc, a_metric_is_its_own_inverse, 0, 4);
+    tcase_add_loop_test(tc, a_metric_is_its_own_inverse, 0, 6);
+    tcase_add_test(tc, columns_in_any_order_and_what_is_empty);
+    tcase_add_test(tc, the_mfu_of_palm_counts_all_scores);
     tcase_add_loop_test(tc, cannot_be_expressed, 0,
                         (int)(sizeof wrong / sizeof *wrong));
     tcase_add_test(tc, a_row_that_cannot_run_is_refused_with_its_reason);

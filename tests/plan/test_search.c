@@ -16,7 +16,7 @@ static void teardown(void)
 
 static struct cadre_plan_question question(int64_t ranks)
 {
-    struct cadre_plan_question q = {small_model, one_rank, ranks};
+    struct cadre_plan_question q = {small_model, one_rank, false, ranks};
     q.from.global_batch = 64;
     return q;
 }

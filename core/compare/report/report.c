@@ -293,6 +293,7 @@ void cadre_report_notes(const struct cadre_comparison *c, struct cadre_text *out
     note_limits(c, out);
     note_hosts(c, out);
     cadre_report_note_consumption(c, out);
+    cadre_report_note_predictions(c, out);
     cadre_report_seeds_notes(c, out);
     note_recuts(c, out);
     for (size_t i = 0; i < c->n; i++) {

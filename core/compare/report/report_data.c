@@ -197,6 +197,7 @@ static void put_run(struct cadre_json *json, const struct cadre_comparison *c, s
     cadre_json_put_string(json, "folder", run->record.dir);
     put_speed(json, c, i);
     cadre_report_put_consumption(json, c, i);
+    cadre_report_put_prediction(json, c, i);
     put_equality(json, c, i);
     cadre_json_end_object(json);
 }

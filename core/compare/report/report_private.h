@@ -46,4 +46,12 @@ void cadre_report_put_consumption(struct cadre_json *json,
 void cadre_report_note_consumption(const struct cadre_comparison *comparison,
                                    struct cadre_text *out);
 
+/* The forecast of a run, as a key of it in report.json. */
+void cadre_report_put_prediction(struct cadre_json *json,
+                                 const struct cadre_comparison *comparison, size_t run);
+
+/* A line for each run beside what was measured. Nothing without a hardware file. */
+void cadre_report_note_predictions(const struct cadre_comparison *comparison,
+                                   struct cadre_text *out);
+
 #endif

@@ -232,6 +232,7 @@ void cadre_comparison_fini(struct cadre_comparison *c)
     free(c->perturbation);
     free(c->run);
     free(c->title);
+    free(c->predicted_by);
     free(c->command);
     memset(c, 0, sizeof *c);
 }

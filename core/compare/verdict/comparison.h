@@ -151,6 +151,8 @@ struct cadre_compared_run {
     size_t n_parts;
     bool to_target; /* it changes training by design: its speedup and verdict are those
                        of the time to a loss */
+    double predicted_s; /* a forecast of a step, by the caller; 0: there is none */
+    char unpredicted[160]; /* then why, where one was asked for */
     /* computed by cadre_comparison_judge */
     double step_s; /* median of the record's steps: for a plan, never for a verdict */
     double tokens_per_s; /* of the timed pieces, else of the record */
@@ -187,6 +189,7 @@ struct cadre_perturbation {
 struct cadre_comparison {
     char *title; /* owned: run.name of the file, or its own name */
     char *command; /* owned: what was called; NULL: not known */
+    char *predicted_by; /* owned: the hardware file of forecasts; NULL: none */
     struct cadre_compared_run *run; /* owned */
     size_t n, baseline;
     int cores; /* that this process may use */

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/plan/answer/fit.h"
+
+#include "core/base/json.h"
+
+static const double GIB = 1073741824.0;
+
+const char *cadre_fit_name(enum cadre_fit_kind kind)
+{
+    static const char *const names[] = {"layers", "channels", "context", "micro_batch"};
+    return names[kind];
+}
+
+/* One step of a kind: what is tried is a multiple of it. */
+static int64_t unit_of(enum cadre_fit_kind kind, const struct cadre_transformer *t,
+                       const struct cadre_candidate *c)
+{
+    switch (kind) {
+    case CADRE_FIT_LAYERS:
+        return c->pipeline * c->chunks;
+    case CADRE_FIT_CHANNELS:
+        return t->channels / t->heads * (t->heads / t->kv_heads) * c->tensor;
+    case CADRE_FIT_CONTEXT:
+        return 64 * c->context;
+    default:
+        return 1;
+    }
+}
+
+static int64_t value_of(enum cadre_fit_kind kind, const struct cadre_transformer *t,
+                        const struct cadre_candidate *c)
+{
+    const int64_t values[] = {t->layers, t->channels, t->context, c->micro_batch};
+    return values[kind];
+}
+
+/* The model and candidate with one size changed. */
+static void change(enum cadre_fit_kind kind, int64_t value, struct cadre_transformer *t,
+                   struct cadre_candidate *c)
+{
+    const int64_t head = t->channels / t->heads, group = t->heads / t->kv_heads;
+    switch (kind) {
+    case CADRE_FIT_LAYERS:
+        t->layers = value;
+        break;
+    case CADRE_FIT_CHANNELS:
+        t->hidden = (int64_t)((double)t->hidden / (double)t->channels * (double)value);
+        t->channels = value;
+        t->heads = value / head;
+        t->kv_heads = t->heads / group;
+        break;
+    case CADRE_FIT_CONTEXT:
+        t->context = value;
+        break;
+    default:
+        c->global_batch = c->global_batch / c->micro_batch * value;
+        c->micro_batch = value;
+    }
+}
+
+static bool fits(enum cadre_fit_kind kind, int64_t value,
+                 const struct cadre_transformer *transformer,
+                 const struct cadre_candidate *candidate,
+                 const struct cadre_hardware *hw, struct cadre_fit *out)
+{
+    struct cadre_transformer t = *transformer;
+    struct cadre_candidate c = *candidate;
+    change(kind, value, &t, &c);
+    const struct cadre_footprint f = cadre_footprint(&t, &c, hw);
+    if (!cadre_footprint_fits(&f, hw))
+        return false;
+    out->most = value;
+    out->parameters = cadre_transformer_parameters(&t);
+    out->bytes = f.total;
+    return true;
+}
+
+/* Memory grows with each size: halve between the largest that fits and the smallest
+ * that does not. */
+static void find_most(struct cadre_fit *out, enum cadre_fit_kind kind,
+                      const struct cadre_transformer *t,
+                      const struct cadre_candidate *c, const struct cadre_hardware *hw)
+{
+    const int64_t unit = unit_of(kind, t, c);
+    int64_t low = 0, high = 1;
+    const int64_t limit = (value_of(kind, t, c) / unit + 1) * 1024;
+    while (high <= limit && fits(kind, high * unit, t, c, hw, out)) {
+        low = high;
+        high *= 2;
+    }
+    out->more = high > limit;
+    while (!out->more && high - low > 1) {
+        const int64_t middle = low + (high - low) / 2;
+        if (fits(kind, middle * unit, t, c, hw, out))
+            low = middle;
+        else
+            high = middle;
+    }
+}
+
+void cadre_fit(struct cadre_fit out[CADRE_FIT_KINDS],
+               const struct cadre_transformer *transformer,
+               const struct cadre_candidate *candidate, const struct cadre_hardware *hw)
+{
+    for (int i = 0; i < CADRE_FIT_KINDS; i++) {
+        const enum cadre_fit_kind kind = (enum cadre_fit_kind)i;
+        out[i] = (struct cadre_fit){.now = value_of(kind, transformer, candidate)};
+        find_most(&out[i], kind, transformer, candidate, hw);
+    }
+}
+
+/* The form of a candidate's stack that needs least memory; itself where none needs
+ * less. */
+static const struct cadre_plan_found *smallest(const struct cadre_plan_search *search,
+                                               const struct cadre_plan_found *of)
+{
+    const struct cadre_plan_found *least = of;
+    for (size_t i = 0; i < search->n; i++) {
+        const struct cadre_plan_found *f = &search->found[i];
+        const bool same = f->candidate.tensor == of->candidate.tensor &&
+                          f->candidate.pipeline == of->candidate.pipeline;
+        if (same && f->footprint.total > 0 &&
+            f->footprint.total < least->footprint.total)
+            least = f;
+    }
+    return least;
+}
+
+static void print_form(const struct cadre_plan_found *f,
+                       const struct cadre_plan_question *question,
+                       const struct cadre_hardware *hw, FILE *out)
+{
+    const struct cadre_candidate *c = &f->candidate;
+    struct cadre_fit fit[CADRE_FIT_KINDS];
+    char stack[CADRE_CANDIDATE_STACK], form[CADRE_CANDIDATE_FORM];
+    cadre_candidate_stack(c, stack, sizeof stack);
+    cadre_candidate_form(c, form, sizeof form);
+    cadre_fit(fit, &question->transformer, c, hw);
+    fprintf(out, "\n%s; %s\n%-12s %12s %12s %14s %10s\n", stack, form, "", "now",
+            "at most", "B parameters", "GiB >=");
+    for (int i = 0; i < CADRE_FIT_KINDS; i++) {
+        fprintf(out, "%-12s %12lld ", cadre_fit_name((enum cadre_fit_kind)i),
+                (long long)fit[i].now);
+        if (fit[i].most == 0)
+            fputs("        none fits\n", out);
+        else
+            fprintf(out, "%12lld %14.3f %10.1f%s\n", (long long)fit[i].most,
+                    fit[i].parameters / 1e9, fit[i].bytes / GIB,
+                    fit[i].more ? "  and more" : "");
+    }
+}
+
+void cadre_fit_print(const struct cadre_plan_search *search,
+                     const struct cadre_plan_found *found,
+                     const struct cadre_plan_question *question,
+                     const struct cadre_hardware *hw, FILE *out)
+{
+    const struct cadre_plan_found *least = smallest(search, found);
+    fprintf(out,
+            "forecast, not measured: the largest of each that is not known not to fit "
+            "in %.1f GiB, the others as they are\n",
+            hw->device.memory_gib - hw->device.reserve_gib);
+    print_form(found, question, hw, out);
+    if (least != found)
+        print_form(least, question, hw, out);
+}
+
+static void put_form(struct cadre_json *j, const struct cadre_plan_found *f,
+                     const struct cadre_plan_question *question,
+                     const struct cadre_hardware *hw)
+{
+    struct cadre_fit fit[CADRE_FIT_KINDS];
+    cadre_fit(fit, &question->transformer, &f->candidate, hw);
+    cadre_json_begin_object(j);
+    cadre_plan_found_put(j, f);
+    cadre_json_key(j, "at_most");
+    cadre_json_begin_object(j);
+    for (int i = 0; i < CADRE_FIT_KINDS; i++) {
+        cadre_json_key(j, cadre_fit_name((enum cadre_fit_kind)i));
+        cadre_json_begin_object(j);
+        cadre_json_put_i64(j, "now", fit[i].now);
+        cadre_json_put_i64(j, "most", fit[i].most);
+        cadre_json_put_bool(j, "more", fit[i].more);
+        cadre_json_put_f64(j, "parameters", fit[i].parameters);
+        cadre_json_put_f64(j, "bytes_at_least", fit[i].bytes);
+        cadre_json_end_object(j);
+    }
+    cadre_json_end_object(j);
+    cadre_json_end_object(j);
+}
+
+cadre_status cadre_fit_print_json(const struct cadre_plan_search *search,
+                                  const struct cadre_plan_found *found,
+                                  const struct cadre_plan_question *question,
+                                  const struct cadre_hardware *hw, FILE *out)
+{
+    const struct cadre_plan_found *least = smallest(search, found);
+    struct cadre_json j;
+    cadre_json_init(&j, out, true);
+    cadre_json_begin_object(&j);
+    cadre_json_put_head(&j, 1);
+    cadre_json_put_string(&j, "engine", "analytic");
+    cadre_json_put_bool(&j, "measured", false);
+    cadre_json_key(&j, "fit");
+    cadre_json_begin_array(&j);
+    put_form(&j, found, question, hw);
+    if (least != found)
+        put_form(&j, least, question, hw);
+    cadre_json_end_array(&j);
+    cadre_json_end_object(&j);
+    return cadre_json_finish(&j);
+}

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/plan/answer/what_if.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/json.h"
+#include "core/base/memory.h"
+
+enum { ORDERED = 200 }; /* candidates whose order is compared: the best ones before */
+
+/* Seconds of the first candidates once more, on another machine. */
+static void count_overtaken(struct cadre_what_if *w,
+                            const struct cadre_plan_search *search,
+                            const struct cadre_plan_question *question,
+                            const struct cadre_hardware *hw)
+{
+    double after[ORDERED];
+    const size_t n = search->legal < ORDERED ? search->legal : ORDERED;
+    for (size_t i = 0; i < n; i++)
+        after[i] =
+            cadre_forecast(&question->transformer, &search->found[i].candidate, hw)
+                .step;
+    for (size_t i = 0; i < n; i++)
+        for (size_t k = i + 1; k < n; k++) {
+            w->pairs++;
+            w->overtaken += after[i] > after[k] && search->found[i].forecast.step <
+                                                       search->found[k].forecast.step;
+        }
+}
+
+static cadre_status answer(struct cadre_what_if *w,
+                           const struct cadre_plan_search *search,
+                           const struct cadre_plan_question *question,
+                           const struct cadre_hardware *hw, struct cadre_error *err)
+{
+    struct cadre_plan_search then;
+    const struct cadre_plan_found *best = &search->found[0];
+    CADRE_TRY(cadre_plan_search(&then, question, hw, err));
+    cadre_status rc = CADRE_OK;
+    if (then.legal == 0) {
+        rc = cadre_fail(err, CADRE_E_INVALID, "--what-if %s: then nothing can run",
+                        w->change ? w->change : "(all)");
+    } else {
+        w->before = best->forecast.step;
+        w->after = cadre_forecast(&question->transformer, &best->candidate, hw).step;
+        w->best = then.found[0];
+        w->moved = !cadre_candidate_equal(&w->best.candidate, &best->candidate);
+        count_overtaken(w, search, question, hw);
+    }
+    cadre_plan_search_fini(&then);
+    return rc;
+}
+
+cadre_status cadre_what_if(struct cadre_what_if **out, size_t *n,
+                           const struct cadre_plan_search *search,
+                           const struct cadre_plan_question *question,
+                           const struct cadre_hardware *hw, char *const *changes,
+                           struct cadre_error *err)
+{
+    size_t count = 0;
+    struct cadre_hardware all = *hw;
+    while (changes[count])
+        count++;
+    if (search->legal == 0)
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "--what-if: no candidate can run, there is none to change");
+    struct cadre_what_if *w = cadre_calloc(count + 1, sizeof *w);
+    if (!w)
+        return cadre_no_memory(err, "the answers");
+    cadre_status rc = CADRE_OK;
+    for (size_t i = 0; i < count && rc == CADRE_OK; i++) {
+        struct cadre_hardware one = *hw;
+        w[i].change = changes[i];
+        rc = cadre_hardware_change(&one, changes[i], err);
+        if (rc == CADRE_OK)
+            rc = cadre_hardware_change(&all, changes[i], err);
+        if (rc == CADRE_OK)
+            rc = answer(&w[i], search, question, &one, err);
+    }
+    if (rc == CADRE_OK && count > 1)
+        rc = answer(&w[count++], search, question, &all, err);
+    if (rc != CADRE_OK) {
+        free(w);
+        return rc;
+    }
+    *out = w;
+    *n = count;
+    return CADRE_OK;
+}
+
+void cadre_what_if_print(const struct cadre_what_if *w, size_t n, FILE *out)
+{
+    fprintf(out,
+            "forecast, not measured: the best candidate with the hardware changed\n"
+            "%-32s %10s %10s %8s %16s  %s\n",
+            "change", "s before", "s after", "", "order turned", "then the best");
+    for (size_t i = 0; i < n; i++) {
+        char stack[CADRE_CANDIDATE_STACK], form[CADRE_CANDIDATE_FORM];
+        cadre_candidate_stack(&w[i].best.candidate, stack, sizeof stack);
+        cadre_candidate_form(&w[i].best.candidate, form, sizeof form);
+        fprintf(out, "%-32s %10.4f %10.4f %+6.2f %% %6zu of %-6zu  ",
+                w[i].change ? w[i].change : "all together", w[i].before, w[i].after,
+                100 * (w[i].after / w[i].before - 1), w[i].overtaken, w[i].pairs);
+        if (w[i].moved)
+            fprintf(out, "%s; %s: %.4f s\n", stack, form, w[i].best.forecast.step);
+        else
+            fputs("the same\n", out);
+    }
+    fputs("order turned: of the pairs among the first 200 candidates that run\n", out);
+}
+
+cadre_status cadre_what_if_print_json(const struct cadre_what_if *w, size_t n,
+                                      FILE *out)
+{
+    struct cadre_json j;
+    cadre_json_init(&j, out, true);
+    cadre_json_begin_object(&j);
+    cadre_json_put_head(&j, 1);
+    cadre_json_put_string(&j, "engine", "analytic");
+    cadre_json_put_bool(&j, "measured", false);
+    cadre_json_key(&j, "what_if");
+    cadre_json_begin_array(&j);
+    for (size_t i = 0; i < n; i++) {
+        cadre_json_begin_object(&j);
+        cadre_json_put_string(&j, "change", w[i].change ? w[i].change : "all together");
+        cadre_json_put_f64(&j, "before_s", w[i].before);
+        cadre_json_put_f64(&j, "after_s", w[i].after);
+        cadre_json_put_bool(&j, "best_moved", w[i].moved);
+        cadre_json_put_i64(&j, "pairs_turned", (int64_t)w[i].overtaken);
+        cadre_json_put_i64(&j, "pairs", (int64_t)w[i].pairs);
+        cadre_json_key(&j, "best");
+        cadre_json_begin_object(&j);
+        cadre_plan_found_put(&j, &w[i].best);
+        cadre_json_end_object(&j);
+        cadre_json_end_object(&j);
+    }
+    cadre_json_end_array(&j);
+    cadre_json_end_object(&j);
+    return cadre_json_finish(&j);
+}
