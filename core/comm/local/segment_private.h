@@ -103,6 +103,7 @@ struct shared_segment {
 
 struct cadre_local_segment {
     struct shared_segment *shared;
+    uint64_t bytes; /* of the mapping, which nobody else can change */
     int fd;
 };
 
@@ -120,6 +121,10 @@ static inline bool local_failed(const struct cadre_local_segment *segment)
  * world_rank of the slots before the others see it. */
 struct shared_group *cadre_local_group_create(struct cadre_local_segment *segment,
                                               int size, uint64_t *offset);
+
+/* Does the group at an offset, which another rank gave, lie in the segment with all of
+ * its parts? */
+bool cadre_local_group_fits(const struct cadre_local_segment *segment, uint64_t offset);
 
 /* Store the first failure; later ones are ignored. True when it was the first. Wakes
  * every sleeper. */

@@ -162,9 +162,9 @@ static void *abort_main(void *arg)
 {
     struct nccl_channel *c = arg;
     struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
+    clock_gettime(CLOCK_MONOTONIC, &until); /* the time of day may be set meanwhile */
     until.tv_sec += POSTER_S;
-    bool held = pthread_mutex_timedlock(&c->posting, &until) == 0;
+    bool held = pthread_mutex_clocklock(&c->posting, CLOCK_MONOTONIC, &until) == 0;
     pthread_mutex_lock(&c->world->lock);
     ncclComm_t comm = c->comm;
     c->comm = NULL;
