@@ -17,6 +17,7 @@
 #define LOOK_NS 100000000L
 #define LOOK_WATCHED_NS 2000000L /* while there is an observer, which needs the times */
 #define POSTER_S 5 /* how long an abort waits for a post inside NCCL */
+#define POSTER_LOOK_NS 1000000L
 
 /* ---- texts ---- */
 
@@ -161,10 +162,14 @@ static void look(struct nccl_world *w)
 static void *abort_main(void *arg)
 {
     struct nccl_channel *c = arg;
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until); /* the time of day may be set meanwhile */
-    until.tv_sec += POSTER_S;
-    bool held = pthread_mutex_clocklock(&c->posting, CLOCK_MONOTONIC, &until) == 0;
+    /* not by the time of day, which may be set meanwhile; ThreadSanitizer does not know
+     * pthread_mutex_clocklock */
+    const double until_s = cadre_now_s() + POSTER_S;
+    bool held = pthread_mutex_trylock(&c->posting) == 0;
+    while (!held && cadre_now_s() < until_s) {
+        nanosleep(&(struct timespec){.tv_nsec = POSTER_LOOK_NS}, NULL);
+        held = pthread_mutex_trylock(&c->posting) == 0;
+    }
     pthread_mutex_lock(&c->world->lock);
     ncclComm_t comm = c->comm;
     c->comm = NULL;
