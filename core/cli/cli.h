@@ -33,7 +33,8 @@ struct cadre_cli_args {
     const char *temperature, *top_k, *top_p, *seed; /* of generated tokens */
     const char *role; /* --role: of a new plugin */
     const char *archive; /* --archive: a file to write */
-    bool dry_run, json, greedy, no_cache, once;
+    const char *rank; /* --rank: of a run */
+    bool dry_run, json, greedy, no_cache, once, events;
     bool list, collect; /* of a comparison */
     struct cadre_check_request check; /* its flags; the plugin is `conf` */
     struct {

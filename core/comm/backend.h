@@ -53,7 +53,7 @@ struct cadre_comm_op {
     uint64_t step; /* when it was posted */
     double posted_s;
     uint64_t sequence; /* in its queue, from 1; the backend's */
-    uint32_t shown; /* its entry in the rank's status page, 0: none */
+    uint64_t shown; /* its event and entry in the rank's status page, 0: none */
 };
 
 /* Communicators whose operations one wait is charged to; the rest falls to the one that

@@ -141,6 +141,9 @@ uint64_t cadre_local_now_ns(void);
 
 /* Notes (watch.c). */
 void cadre_local_note_write(struct shared_note *note, const struct local_note *from);
+/* Was the rank last seen in this operation, and has not left it? */
+bool cadre_local_note_is(const struct cadre_local_segment *segment, int rank,
+                         const struct cadre_comm_op *op);
 /* "was last seen in all_reduce #812 'ddp bucket 3' (step 40)" */
 void cadre_local_note_text(const struct cadre_local_segment *segment, int rank,
                            char *text, size_t size);

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "core/base/rank_page.h"
+#include "core/base/rank_verdict.h"
 #include "core/comm/local/private.h"
 #include "core/tensor/dtype.h"
 
@@ -131,6 +133,25 @@ static void group_text(const struct local_comm *c, char *text, size_t size)
         snprintf(text + used, size - used, ",...");
 }
 
+/* "; stopped: rank 2 ...": by the status pages, where there are any. */
+static void explain(const struct local_await *a, int rank, char *text, size_t size)
+{
+    const struct local_comm *c = a->queue->comm;
+    const struct cadre_rank_page *page = c->me->context.page;
+    const struct cadre_rank_verdict_op op = {
+        .kind = cadre_comm_kind_name(a->op->kind),
+        .label = cadre_comm_op_label(a->op),
+        .comm = c->base.name ? c->base.name : "world",
+        .sequence = a->op->sequence,
+    };
+    struct cadre_rank_verdict verdict;
+    if (!page)
+        return;
+    cadre_rank_verdict_find(page->dir, c->me->context.rank, rank, &op, &verdict);
+    if (verdict.text[0])
+        snprintf(text, size, "; %s", verdict.text);
+}
+
 static cadre_status fail_missing(const struct local_await *a, int member, bool gone,
                                  int missing)
 {
@@ -138,7 +159,7 @@ static cadre_status fail_missing(const struct local_await *a, int member, bool g
     struct local_rank *me = c->me;
     int rank = c->group->slots[member].world_rank;
     unsigned long long step = atomic_load(&me->shared->step);
-    char seen[256], others[64] = "", time[64] = "", group[96];
+    char seen[256], others[64] = "", time[64] = "", group[96], what[340] = "";
     group_text(c, group, sizeof group);
     cadre_local_note_text(me->segment, rank, seen, sizeof seen);
     if (missing > 1)
@@ -148,17 +169,20 @@ static cadre_status fail_missing(const struct local_await *a, int member, bool g
     const char *label = cadre_comm_op_label(a->op);
     const char *kind = cadre_comm_kind_name(a->op->kind);
     unsigned long long sequence = a->op->sequence;
+    const bool entered = cadre_local_note_is(me->segment, rank, a->op);
     cadre_status rc;
+    if (!gone)
+        explain(a, rank, what, sizeof what);
     if (!a->phase)
         rc = cadre_local_fail(
-            me, "rank %d has not met %s #%llu '%s' of rank %d (step %llu)%s; %s %s",
+            me, "rank %d has not met %s #%llu '%s' of rank %d (step %llu)%s; %s %s%s",
             rank, kind, sequence, label, me->context.rank, step, time,
-            gone ? "it is gone and" : "it", seen);
+            gone ? "it is gone and" : "it", seen, what);
     else
         rc = cadre_local_fail(
-            me, "rank %d%s has not entered %s #%llu '%s'%s (step %llu)%s; %s %s", rank,
-            others, kind, sequence, label, group, step, time,
-            gone ? "it is gone and" : "it", seen);
+            me, "rank %d%s has not %s %s #%llu '%s'%s (step %llu)%s; %s %s%s", rank,
+            others, entered ? "left" : "entered", kind, sequence, label, group, step,
+            time, gone ? "it is gone and" : "it", seen, what);
     if (rc == CADRE_E_COMM && !gone) /* the first failure; the launcher reads it */
         atomic_store(&me->segment->shared->in_vain, 1);
     return rc;
