@@ -192,7 +192,7 @@ head -c 40000 /dev/zero >"$tmp/foreign/status/rank-00000"
 wrong foreign "rank-00000' is no rank's status page" "$tmp/foreign"
 cp "$tmp/threads/status/rank-00000" "$tmp/foreign/status/"
 printf '\011' | dd of="$tmp/foreign/status/rank-00000" bs=1 seek=16 conv=notrunc status=none
-wrong foreign 'is a status page of version 9, this cadre reads version 1' "$tmp/foreign"
+wrong foreign 'is a status page of version 9, this cadre reads version 2' "$tmp/foreign"
 head -c 1000 "$tmp/threads/status/rank-00000" >"$tmp/foreign/status/rank-00000"
 wrong foreign 'is cut' "$tmp/foreign"
 
