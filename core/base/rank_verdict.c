@@ -197,28 +197,47 @@ static void conclude(enum cadre_rank_verdict_kind kind, int rank,
                  (unsigned long long)seen->step, what);
 }
 
-/* A rank that waits for no other one holds up all that do. The first that is dead or
- * stopped, else the first of any other kind; false: there is none. */
-static bool find_root(const char *dir, int self, int missing, int ranks,
+/* At one look: dead, stopped, or else unknown. */
+static enum cadre_rank_verdict_kind glance(const struct cadre_rank_seen *seen)
+{
+    char state = 0;
+    uint64_t cpu_ns;
+    if (seen->alive == CADRE_RANK_GONE)
+        return CADRE_VERDICT_DEAD;
+    if (seen->alive != CADRE_RANK_ALIVE)
+        return CADRE_VERDICT_UNKNOWN;
+    if (!look_at(&seen->head, &state, &cpu_ns) || state == 'Z' || state == 'X')
+        return CADRE_VERDICT_DEAD;
+    return state == 'T' || state == 't' ? CADRE_VERDICT_STOPPED : CADRE_VERDICT_UNKNOWN;
+}
+
+/* A rank that waits for no other one holds up all that do: the first that is dead or
+ * stopped, else the first one which does not wait, and has not posted `op` (NULL:
+ * whatever it has posted). False: there is none. */
+static bool find_root(const char *dir, int self, int missing,
+                      const struct cadre_rank_verdict_op *op, int ranks,
                       struct cadre_rank_verdict *out)
 {
     struct cadre_rank_seen *seen = cadre_calloc(1, sizeof *seen);
-    bool found = false;
+    enum cadre_rank_verdict_kind kind = CADRE_VERDICT_UNKNOWN;
+    int root = -1;
     for (int r = 0; seen && r < ranks && r < MOST_LOOKED_AT; r++) {
         if (r == self || r == missing || !read_page(dir, r, seen))
             continue;
-        const bool calm = !waits(seen);
-        const enum cadre_rank_verdict_kind kind = classify(seen, false);
-        const bool severe = kind == CADRE_VERDICT_DEAD || kind == CADRE_VERDICT_STOPPED;
-        if (!severe && (found || !calm || kind == CADRE_VERDICT_UNKNOWN))
-            continue;
-        conclude(kind, r, seen, out);
-        found = true;
-        if (severe)
+        kind = glance(seen);
+        if (kind != CADRE_VERDICT_UNKNOWN) {
+            root = r;
             break;
+        }
+        if (root < 0 && !waits(seen) && !(op && has_posted(dir, r, op)))
+            root = r;
     }
+    if (root >= 0 && kind == CADRE_VERDICT_UNKNOWN && read_page(dir, root, seen))
+        kind = classify(seen, false);
+    if (root >= 0 && kind != CADRE_VERDICT_UNKNOWN)
+        conclude(kind, root, seen, out);
     free(seen);
-    return found;
+    return kind != CADRE_VERDICT_UNKNOWN;
 }
 
 static bool is_same_op(const struct cadre_rank_page_op *a,
@@ -249,7 +268,7 @@ static bool is_outvoted(const char *dir, int self, const struct cadre_rank_seen 
 static void settle(const char *dir, int self, int missing, struct cadre_rank_seen *seen,
                    struct cadre_rank_verdict *out)
 {
-    if (find_root(dir, self, missing, seen->head.ranks, out))
+    if (find_root(dir, self, missing, NULL, seen->head.ranks, out))
         return;
     if (is_outvoted(dir, self, seen) && read_page(dir, self, seen))
         missing = self;
@@ -262,7 +281,9 @@ void cadre_rank_verdict_find(const char *dir, int self, int missing,
 {
     struct cadre_rank_seen *seen = cadre_calloc(1, sizeof *seen);
     *out = (struct cadre_rank_verdict){.kind = CADRE_VERDICT_UNKNOWN, .rank = missing};
-    if (dir && seen && read_page(dir, missing, seen)) {
+    if (dir && seen && missing < 0 && read_page(dir, self, seen)) {
+        find_root(dir, self, missing, op, seen->head.ranks, out);
+    } else if (dir && seen && missing >= 0 && read_page(dir, missing, seen)) {
         const enum cadre_rank_verdict_kind kind =
             classify(seen, has_posted(dir, missing, op));
         if (kind == CADRE_VERDICT_DIFFERENT_CALL)

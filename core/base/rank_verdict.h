@@ -33,9 +33,10 @@ struct cadre_rank_verdict {
     char text[320]; /* "stopped: rank 2 (process 812) ..."; "" where it is unknown */
 };
 
-/* `missing` has not come to `op`, for which rank `self` waits; `dir` is the run's
- * folder. Where the missing one waits itself for another rank, it is about that one.
- * Takes about 50 ms, in which it looks whether the rank computes. [any thread] */
+/* `missing` has not come to `op`, for which rank `self` waits; -1: it is not known
+ * which. `dir` is the run's folder. Where the missing one waits itself for another
+ * rank, it is about that one. Takes about 50 ms, in which it looks whether the rank
+ * computes. [any thread] */
 void cadre_rank_verdict_find(const char *dir, int self, int missing,
                              const struct cadre_rank_verdict_op *op,
                              struct cadre_rank_verdict *out);

@@ -93,6 +93,9 @@ struct cadre_comm_context {
     cadre_comm_observer observer; /* NULL: none */
     void *observer_arg;
     struct cadre_rank_page *page; /* the rank's; NULL: nobody looks */
+    /* cadre_comm_hang_text (hang.h) from the first cadre_comm_show on; else NULL */
+    void (*explain)(const struct cadre_comm *, const struct cadre_comm_op *op,
+                    int missing, char *text, size_t size);
 };
 
 struct cadre_comm_backend {

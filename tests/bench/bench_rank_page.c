@@ -4,7 +4,8 @@
  *   bench_rank_page
  *
  * One thread, best of 5 rounds. Lines "NAME NS": a phase (enter and leave), an
- * operation with its event (post, queue and end), a step (begin, end, memory, report). */
+ * operation with its event (post, queue and end), a step (begin, end, memory,
+ * report). */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

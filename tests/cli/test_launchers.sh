@@ -164,6 +164,19 @@ else
     export ASAN_OPTIONS=$leaks:detect_leaks=0 # MPI's own
     args mpi $small strategy.stack=ddp:2 comm.backend=mpi
     launch mpi "${command[@]}" "$cadre" "${args[@]}"
+    # a rank that is stopped is told from a dead one
+    args hangs $small strategy.stack=ddp:2 comm.backend=mpi train.steps=1000000 \
+        comm.timeout=$((2 + patience))
+    "${command[@]}" "$cadre" "${args[@]}" >"$tmp/hangs.out" 2>"$tmp/hangs.log" &
+    pid=$!
+    started+=("$pid")
+    until_so hangs "step 2" has_steps hangs 2
+    stopped=$("$cadre" top "$tmp/hangs" --json | sed -nE 's/^ *"pid": ([0-9]+),$/\1/p' | tail -n 1)
+    kill -STOP "$stopped"
+    until_so hangs "a line of the stopped rank" \
+        grep -qE "^cadre: rank 1 .*; stopped: rank 1 \(process $stopped, step [0-9]+\)" "$tmp/hangs.log"
+    kill -KILL "$stopped" 2>/dev/null || true
+    wait "$pid" 2>/dev/null || true
     # what differs, or is wrong with rank 0's folder, all say, and MPI ends in order
     status=0
     args differs $small strategy.stack=ddp:2 comm.backend=mpi

@@ -7,8 +7,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "core/base/rank_page.h"
-#include "core/base/rank_verdict.h"
 #include "core/comm/local/private.h"
 #include "core/tensor/dtype.h"
 
@@ -133,25 +131,6 @@ static void group_text(const struct local_comm *c, char *text, size_t size)
         snprintf(text + used, size - used, ",...");
 }
 
-/* "; stopped: rank 2 ...": by the status pages, where there are any. */
-static void explain(const struct local_await *a, int rank, char *text, size_t size)
-{
-    const struct local_comm *c = a->queue->comm;
-    const struct cadre_rank_page *page = c->me->context.page;
-    const struct cadre_rank_verdict_op op = {
-        .kind = cadre_comm_kind_name(a->op->kind),
-        .label = cadre_comm_op_label(a->op),
-        .comm = c->base.name ? c->base.name : "world",
-        .sequence = a->op->sequence,
-    };
-    struct cadre_rank_verdict verdict;
-    if (!page)
-        return;
-    cadre_rank_verdict_find(page->dir, c->me->context.rank, rank, &op, &verdict);
-    if (verdict.text[0])
-        snprintf(text, size, "; %s", verdict.text);
-}
-
 static cadre_status fail_missing(const struct local_await *a, int member, bool gone,
                                  int missing)
 {
@@ -171,8 +150,8 @@ static cadre_status fail_missing(const struct local_await *a, int member, bool g
     unsigned long long sequence = a->op->sequence;
     const bool entered = cadre_local_note_is(me->segment, rank, a->op);
     cadre_status rc;
-    if (!gone)
-        explain(a, rank, what, sizeof what);
+    if (!gone && me->context.explain)
+        me->context.explain(&c->base, a->op, rank, what, sizeof what);
     if (!a->phase)
         rc = cadre_local_fail(
             me, "rank %d has not met %s #%llu '%s' of rank %d (step %llu)%s; %s %s%s",

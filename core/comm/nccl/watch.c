@@ -38,13 +38,16 @@ void cadre_nccl_op_text(const struct nccl_op *op, char *text, size_t size)
 
 void cadre_nccl_late_text(const struct nccl_op *op, char *text, size_t size)
 {
-    char name[256];
+    const struct cadre_comm_context *context = &op->group->world->context;
+    char name[256], what[340] = "";
     cadre_nccl_op_text(op, name, sizeof name);
+    if (context->explain)
+        context->explain(&op->group->base, &op->base, -1, what, sizeof what);
     snprintf(text, size,
              "%s did not end within %g s, and NCCL reports no error: another rank has "
              "not posted the same, or is gone; look at the other ranks' logs, or raise "
-             "comm.timeout",
-             name, op->group->world->timeout_s);
+             "comm.timeout%s",
+             name, op->group->world->timeout_s, what);
 }
 
 /* ---- what is done ---- */
