@@ -180,13 +180,26 @@ void cadre_rank_page_say(struct cadre_rank_page *page, const char *text)
 
 /* ---- operations ---- */
 
-uint32_t cadre_rank_page_posted(struct cadre_rank_page *page,
+/* The flight recorder. */
+static void record(struct cadre_rank_page *page, const struct cadre_rank_page_op *op)
+{
+    const uint64_t at = op->number % CADRE_RANK_PAGE_EVENTS;
+    put(&page->shared->event[at].ended_ns, 0);
+    put(&page->shared->event[at].sequence, 0);
+    write_cell(&page->shared->event[at].op.turn, page->shared->event[at].op.word, op,
+               sizeof *op / WORD);
+}
+
+uint64_t cadre_rank_page_posted(struct cadre_rank_page *page,
                                 const struct cadre_rank_page_op *op)
 {
     struct cadre_rank_page_op numbered = *op;
     if (!page)
         return 0;
     numbered.number = ++page->n_posted;
+    numbered.phase =
+        atomic_load_explicit(&page->shared->place, memory_order_relaxed) & 0xff;
+    record(page, &numbered);
     put(&page->shared->posted, page->n_posted);
     for (uint32_t i = 0; i < CADRE_RANK_PAGE_OPS; i++) {
         const uint32_t at = (page->next + i) % CADRE_RANK_PAGE_OPS;
@@ -197,7 +210,7 @@ uint32_t cadre_rank_page_posted(struct cadre_rank_page *page,
         put(&page->shared->ended_ns[at], 0);
         write_cell(&page->shared->op[at].turn, page->shared->op[at].word, &numbered,
                    sizeof numbered / WORD);
-        return at + 1;
+        return numbered.number << 8 | (at + 1);
     }
-    return CADRE_RANK_PAGE_COUNTED;
+    return numbered.number << 8 | CADRE_RANK_PAGE_COUNTED;
 }

@@ -25,9 +25,10 @@
 
 /* Of the layout below. A reader refuses another one. */
 #define CADRE_RANK_PAGE_MAGIC "cadre rank page"
-#define CADRE_RANK_PAGE_VERSION 1u
+#define CADRE_RANK_PAGE_VERSION 2u
 
 #define CADRE_RANK_PAGE_OPS 16 /* operations that are told apart, at most 32 */
+#define CADRE_RANK_PAGE_EVENTS 1024 /* the last operations, as events */
 #define CADRE_RANK_PAGE_STEPS 32 /* the last steps whose times are kept */
 #define CADRE_RANK_PAGE_PASSES 256 /* of a step */
 #define CADRE_RANK_PAGE_DRAWN 2 /* steps whose passes are kept: ranks differ by one */
@@ -59,7 +60,7 @@ struct cadre_rank_page_head {
     char magic[16];
     uint32_t version, bytes; /* of all of the page */
     int32_t rank, ranks;
-    int64_t pid;
+    int64_t pid, tid; /* its process, its thread */
     double process_begin; /* s after boot, by /proc/PID/stat; 0: not known */
     uint64_t boot; /* a hash of the system's boot id */
     uint64_t pid_namespace; /* the inode; pid means this process inside of it */
@@ -77,7 +78,9 @@ struct cadre_rank_page_op {
     uint64_t bytes; /* sent by this rank */
     uint64_t step;
     uint64_t ranks; /* of the communicator */
+    uint64_t phase; /* enum cadre_rank_phase, of the rank's thread when it was posted */
     char kind[16], label[48], comm[24]; /* "all_reduce", "ddp bucket 3", "dp" */
+    char plugin[24]; /* whose callback posted it; "": the core */
 };
 
 /* The seconds of a step, which sum to step_s. */
@@ -134,6 +137,13 @@ struct cadre_rank_page_shared {
     CADRE_RANK_PAGE_CELL(struct cadre_rank_page_result) result;
     CADRE_RANK_PAGE_CELL(struct cadre_rank_page_said) said; /* why it failed */
     CADRE_RANK_PAGE_CELL(struct cadre_rank_page_passes) passes[CADRE_RANK_PAGE_DRAWN];
+    /* The flight recorder: operation `number` lies at number % CADRE_RANK_PAGE_EVENTS.
+     * It is the last part, which a look at the run does not read. */
+    struct {
+        _Atomic uint64_t ended_ns; /* 0: it is pending */
+        _Atomic uint64_t sequence; /* in its communicator's queue; 0: not known yet */
+        CADRE_RANK_PAGE_CELL(struct cadre_rank_page_op) op;
+    } event[CADRE_RANK_PAGE_EVENTS];
 };
 
 struct cadre_rank_page_copier;
@@ -141,6 +151,7 @@ struct cadre_rank_page_copier;
 struct cadre_rank_page {
     struct cadre_rank_page_shared *shared;
     struct cadre_rank_page_copier *copier; /* NULL: the file is mapped */
+    char *dir; /* the run's folder, owned: where the pages of the others are */
     pthread_t owner; /* the rank's thread */
     /* of the rank's thread */
     uint64_t place;
@@ -217,13 +228,13 @@ void cadre_rank_page_say(struct cadre_rank_page *page, const char *text);
 
 /* ---- communicators, under their common lock ---- */
 
-/* What cadre_rank_page_posted returns where so many are pending that this one is only
- * counted. */
+/* The low byte of what cadre_rank_page_posted returns where so many are pending that
+ * this one is an event, but not among the pending. */
 #define CADRE_RANK_PAGE_COUNTED (CADRE_RANK_PAGE_OPS + 1u)
 
-/* An operation is posted: `op` without its number. Returns its entry, from 1; 0 where
- * there is no page. */
-uint32_t cadre_rank_page_posted(struct cadre_rank_page *page,
+/* An operation is posted: `op` without its number. Returns its number << 8 | its entry,
+ * from 1; 0 where there is no page. */
+uint64_t cadre_rank_page_posted(struct cadre_rank_page *page,
                                 const struct cadre_rank_page_op *op);
 
 /* In ended_ns: it was posted in vain. */
@@ -231,19 +242,34 @@ uint32_t cadre_rank_page_posted(struct cadre_rank_page *page,
 
 /* It has ended, or was posted in vain: then at the time 0. Entry 0: it was posted
  * before there was a page. Inline, as communicators are modules too. */
-static inline void cadre_rank_page_ended(struct cadre_rank_page *page, uint32_t entry,
+static inline void cadre_rank_page_ended(struct cadre_rank_page *page, uint64_t posted,
                                          double ended_s)
 {
+    const uint64_t number = posted >> 8, entry = posted & 0xff;
     if (!page || entry == 0)
         return;
+    const uint64_t at =
+        ended_s > 0 ? (uint64_t)(1e9 * ended_s) : CADRE_RANK_PAGE_REFUSED;
     atomic_store_explicit(&page->shared->ended, ++page->n_ended, memory_order_relaxed);
+    if (page->n_posted - number < CADRE_RANK_PAGE_EVENTS)
+        atomic_store_explicit(
+            &page->shared->event[number % CADRE_RANK_PAGE_EVENTS].ended_ns, at,
+            memory_order_relaxed);
     if (entry > CADRE_RANK_PAGE_OPS)
         return;
     page->pending &= ~(1u << (entry - 1));
-    atomic_store_explicit(&page->shared->ended_ns[entry - 1],
-                          ended_s > 0 ? (uint64_t)(1e9 * ended_s)
-                                      : CADRE_RANK_PAGE_REFUSED,
-                          memory_order_relaxed);
+    atomic_store_explicit(&page->shared->ended_ns[entry - 1], at, memory_order_relaxed);
+}
+
+/* A backend has put it into a queue, where it has this number. Right after the post, on
+ * the same thread. */
+static inline void cadre_rank_page_queued(struct cadre_rank_page *page, uint64_t posted,
+                                          uint64_t sequence)
+{
+    if (page && posted)
+        atomic_store_explicit(
+            &page->shared->event[(posted >> 8) % CADRE_RANK_PAGE_EVENTS].sequence,
+            sequence, memory_order_relaxed);
 }
 
 #endif

@@ -23,12 +23,14 @@
 #define FOLDER "status"
 #define PREFIX "rank-"
 #define COPY_S 1
+#define COPY_WORDS 512
 
 /* Copies a page into its file once a second. The rank may sleep in a collective all the
  * while, so it is a thread. */
 struct cadre_rank_page_copier {
     const struct cadre_rank_page_shared *from;
     uint64_t words[CADRE_RANK_PAGE_WORDS(struct cadre_rank_page_shared)];
+    bool begun; /* words are what the file has */
     int fd;
     pthread_t thread;
     pthread_mutex_t lock;
@@ -101,6 +103,7 @@ static void fill_head(struct cadre_rank_page_head *head,
         .rank = request->rank,
         .ranks = request->ranks,
         .pid = getpid(),
+        .tid = gettid(),
         .process_begin = isnan(begin) ? 0 : begin,
         .clock_offset_s = cadre_wall_clock_s() - cadre_now_s(),
         .first_step = request->first_step,
@@ -130,14 +133,26 @@ static void fill(struct cadre_rank_page *page,
 
 /* ---- where a mapping does not reach the file ---- */
 
+/* Only blocks that have changed: most events have not. */
 static void copy_once(struct cadre_rank_page_copier *copier)
 {
     const _Atomic uint64_t *from = (const void *)copier->from;
-    for (size_t i = 0; i < sizeof copier->words / sizeof copier->words[0]; i++)
-        copier->words[i] = atomic_load_explicit(&from[i], memory_order_relaxed);
-    /* a copy that fails is made again a second later */
-    const ssize_t n = pwrite(copier->fd, copier->words, sizeof copier->words, 0);
-    (void)n;
+    const size_t words = sizeof copier->words / sizeof copier->words[0];
+    bool well = true;
+    for (size_t at = 0; at < words; at += COPY_WORDS) {
+        const size_t n = words - at < COPY_WORDS ? words - at : COPY_WORDS;
+        const ssize_t bytes = (ssize_t)(n * sizeof copier->words[0]);
+        bool changed = !copier->begun;
+        for (size_t i = at; i < at + n; i++) {
+            uint64_t now = atomic_load_explicit(&from[i], memory_order_relaxed);
+            changed = changed || now != copier->words[i];
+            copier->words[i] = now;
+        }
+        if (changed && pwrite(copier->fd, &copier->words[at], (size_t)bytes,
+                              (off_t)(at * sizeof copier->words[0])) != bytes)
+            well = false;
+    }
+    copier->begun = well; /* a copy that failed is made again a second later, whole */
 }
 
 static void *copier_main(void *arg)
@@ -280,7 +295,9 @@ cadre_status cadre_rank_page_create(const struct cadre_rank_page_request *reques
     char *path = cadre_rank_page_path(request->dir, request->rank);
     char *temporary = path ? cadre_format("%s.new", path) : NULL;
     cadre_status rc = CADRE_OK;
-    if (!page || !folder || !temporary)
+    if (page)
+        page->dir = cadre_strdup(request->dir);
+    if (!page || !folder || !temporary || !page->dir)
         rc = cadre_no_memory(err, "a status page");
     if (rc == CADRE_OK)
         rc = cadre_path_make_dirs(folder, err);
@@ -304,5 +321,6 @@ void cadre_rank_page_close(struct cadre_rank_page *page)
         end_copier(page->copier);
     if (page->shared)
         munmap(page->shared, sizeof *page->shared);
+    free(page->dir);
     free(page);
 }

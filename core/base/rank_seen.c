@@ -49,9 +49,11 @@ struct reading {
     struct cadre_rank_page_shared *page[2];
 };
 
+/* Without the events. */
 static bool read_once(int fd, struct cadre_rank_page_shared *page)
 {
-    return pread(fd, page, sizeof *page, 0) == (ssize_t)sizeof *page;
+    const size_t bytes = offsetof(struct cadre_rank_page_shared, event);
+    return pread(fd, page, bytes, 0) == (ssize_t)bytes;
 }
 
 static bool read_both(struct reading *r)
@@ -108,8 +110,8 @@ static cadre_status check_head(const char *path, struct cadre_rank_page_head *he
                           path, head->version, CADRE_RANK_PAGE_VERSION);
     if (head->bytes != sizeof(struct cadre_rank_page_shared) || head->ranks < 1 ||
         head->ranks > MOST_RANKS || head->rank < 0 || head->rank >= head->ranks ||
-        head->pid <= 0 || head->first_step < 0 || head->last_step < 0 ||
-        head->step_tokens < 0 || !isfinite(head->clock_offset_s))
+        head->pid <= 0 || head->tid <= 0 || head->first_step < 0 ||
+        head->last_step < 0 || head->step_tokens < 0 || !isfinite(head->clock_offset_s))
         return cadre_fail(err, CADRE_E_INVALID, "the status page '%s' is damaged",
                           path);
     END_TEXT(head->host);
@@ -207,6 +209,7 @@ static void read_ops(struct reading *r, double now, struct cadre_rank_seen *seen
         END_TEXT(op.kind);
         END_TEXT(op.label);
         END_TEXT(op.comm);
+        END_TEXT(op.plugin);
         if (op.number > 0)
             take_op(seen, &op, word(&r->page[0]->ended_ns[i]), now);
     }
@@ -284,7 +287,7 @@ static cadre_status read_all(const char *path, struct reading *r,
         pread(r->fd, &seen->head, sizeof seen->head, 0) != (ssize_t)sizeof seen->head)
         return cadre_fail(err, CADRE_E_INVALID, "'%s' is no rank's status page", path);
     CADRE_TRY(check_head(path, &seen->head, err));
-    if (!read_both(r))
+    if (info.st_size < (off_t)sizeof(struct cadre_rank_page_shared) || !read_both(r))
         return cadre_fail(err, CADRE_E_INVALID, "the status page '%s' is cut", path);
     const bool same_boot = is_same_boot(&seen->head, &same_pids);
     const double now = writers_now(&seen->head, same_boot);

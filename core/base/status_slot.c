@@ -19,6 +19,20 @@ struct cadre_status_slot *cadre_status_current(void)
     return current;
 }
 
+void cadre_status_instance(const struct cadre_status_slot *slot, char *out, size_t size)
+{
+    const uint64_t place =
+        slot ? atomic_load_explicit(&slot->place, memory_order_relaxed) : 0;
+    const uint32_t number = (uint32_t)place & (CADRE_STATUS_CORE - 1);
+    size_t n = 0;
+    if (number > 0 && number <= CADRE_STATUS_TEXTS)
+        n = strnlen(slot->text[number], CADRE_STATUS_CHARS - 1);
+    n = n < size - 1 ? n : size - 1;
+    if (n > 0)
+        memcpy(out, slot->text[number], n);
+    out[n] = '\0';
+}
+
 struct cadre_status_slot *cadre_status_of_rank(struct cadre_status_slot *slot, int rank)
 {
     if (!slot || rank < 0 || (uint32_t)rank >= slot->behind)

@@ -25,6 +25,7 @@
 #define CADRE_BASE_STATUS_SLOT_H
 
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -72,6 +73,11 @@ void cadre_status_use(struct cadre_status_slot *slot);
 /* The slot of the calling thread, NULL where nobody watches. A rank's set-up stores it
  * in its services, so that events need not look for it. */
 struct cadre_status_slot *cadre_status_current(void);
+
+/* The plugin instance whose callback the slot's thread is in, also where that has
+ * called the core; "" for none. [the slot's thread] */
+void cadre_status_instance(const struct cadre_status_slot *slot, char *out,
+                           size_t size);
 
 /* The slot for rank thread `rank` of the process whose main thread has `slot`; NULL
  * where it has none. [main] */

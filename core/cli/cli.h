@@ -34,7 +34,8 @@ struct cadre_cli_args {
     const char *role; /* --role: of a new plugin */
     const char *archive; /* --archive: a file to write */
     const char *predict; /* --predict: a hardware file */
-    bool dry_run, json, greedy, no_cache, once, chat;
+    const char *rank; /* --rank: of a run */
+    bool dry_run, json, greedy, no_cache, once, chat, events;
     bool list, collect; /* of a comparison */
     struct cadre_check_request check; /* its flags; the plugin is `conf` */
     struct {

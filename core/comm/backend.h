@@ -53,7 +53,7 @@ struct cadre_comm_op {
     uint64_t step; /* when it was posted */
     double posted_s;
     uint64_t sequence; /* in its queue, from 1; the backend's */
-    uint32_t shown; /* its entry in the rank's status page, 0: none */
+    uint64_t shown; /* its event and entry in the rank's status page, 0: none */
 };
 
 /* Communicators whose operations one wait is charged to; the rest falls to the one that
@@ -93,6 +93,9 @@ struct cadre_comm_context {
     cadre_comm_observer observer; /* NULL: none */
     void *observer_arg;
     struct cadre_rank_page *page; /* the rank's; NULL: nobody looks */
+    /* cadre_comm_hang_text (hang.h) from the first cadre_comm_show on; else NULL */
+    void (*explain)(const struct cadre_comm *, const struct cadre_comm_op *op,
+                    int missing, char *text, size_t size);
 };
 
 struct cadre_comm_backend {

@@ -7,6 +7,7 @@
 #include "core/base/memory.h"
 #include "core/base/rank_page.h"
 #include "core/comm/backend.h"
+#include "core/comm/hang.h"
 #include "core/comm/nodes.h"
 
 /* Let the backend count what is done, where none of its threads does so at once. */
@@ -180,6 +181,8 @@ void cadre_comm_show(struct cadre_comm *comm, struct cadre_rank_page *page)
 {
     pthread_mutex_lock(&comm->context->lock);
     comm->context->page = page;
+    if (!comm->context->explain) /* before there are operations; others may read it */
+        comm->context->explain = cadre_comm_hang_text;
     pthread_mutex_unlock(&comm->context->lock);
 }
 

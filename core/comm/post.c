@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "core/base/rank_page.h"
+#include "core/base/status_slot.h"
 #include "core/comm/backend.h"
 #include "core/comm/reduce.h"
 #include "core/tensor/dtype.h"
@@ -66,7 +67,7 @@ static bool find_memory(const struct cadre_comm *comm, struct cadre_comm_op *op)
 }
 
 /* Before it is enqueued: it may have ended when that returns. */
-static uint32_t show_posted(struct cadre_comm *comm, const struct cadre_comm_op *op)
+static uint64_t show_posted(struct cadre_comm *comm, const struct cadre_comm_op *op)
 {
     struct cadre_comm_context *context = comm->context;
     if (!context->page)
@@ -77,20 +78,21 @@ static uint32_t show_posted(struct cadre_comm *comm, const struct cadre_comm_op 
         .step = op->step,
         .ranks = (uint64_t)comm->size,
     };
+    cadre_status_instance(cadre_status_current(), shown.plugin, sizeof shown.plugin);
     snprintf(shown.kind, sizeof shown.kind, "%s", cadre_comm_kind_name(op->kind));
     snprintf(shown.label, sizeof shown.label, "%s", cadre_comm_op_label(op));
     snprintf(shown.comm, sizeof shown.comm, "%s", comm->name ? comm->name : "world");
     pthread_mutex_lock(&context->lock);
-    const uint32_t entry = cadre_rank_page_posted(context->page, &shown);
+    const uint64_t posted = cadre_rank_page_posted(context->page, &shown);
     pthread_mutex_unlock(&context->lock);
-    return entry;
+    return posted;
 }
 
-static void show_refused(struct cadre_comm *comm, uint32_t entry)
+static void show_refused(struct cadre_comm *comm, uint64_t posted)
 {
     struct cadre_comm_context *context = comm->context;
     pthread_mutex_lock(&context->lock);
-    cadre_rank_page_ended(context->page, entry, 0);
+    cadre_rank_page_ended(context->page, posted, 0);
     pthread_mutex_unlock(&context->lock);
 }
 
@@ -111,10 +113,10 @@ static cadre_status post(struct cadre_comm *comm, struct cadre_comm_op *from,
     struct cadre_comm_op *op = cadre_comm_op_create(comm, from);
     if (!op)
         return CADRE_E_RESOURCE;
-    const uint32_t entry = op->shown = show_posted(comm, op);
+    const uint64_t posted = op->shown = show_posted(comm, op);
     cadre_status rc = comm->backend->enqueue(comm, op, done);
     if (rc != CADRE_OK)
-        show_refused(comm, entry);
+        show_refused(comm, posted);
     return rc;
 }
 

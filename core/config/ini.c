@@ -4,6 +4,7 @@
  * own reading, so a difference between the two is an error and never a silent value. */
 #include "core/config/ini.h"
 
+#include <errno.h>
 #include <ctype.h>
 #include <iniparser/iniparser.h>
 #include <stdlib.h>
@@ -268,8 +269,18 @@ static cadre_status compare(const struct cadre_ini *ini, const char *path,
 {
     cadre_status rc = CADRE_OK;
     iniparser_set_error_callback(silent);
+    errno = 0;
     dictionary *values = iniparser_load(path);
+    const int failure = errno;
     iniparser_set_error_callback(NULL);
+    /* it says of neither that they are not the file's fault */
+    if (failure == ENOMEM) {
+        if (values)
+            iniparser_freedict(values);
+        return no_memory(err, path);
+    }
+    if (!values && (failure == EIO || failure == EMFILE || failure == ENFILE))
+        return cadre_fail_errno(err, CADRE_E_IO, failure, "cannot read '%s'", path);
     if (!values)
         return cadre_fail(err, CADRE_E_INVALID,
                           "'%s' is not an ini file: expected [section] and key = value "

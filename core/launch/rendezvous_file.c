@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rendezvous through files: each rank writes "path.RANK", rank 0 reads them all and
- * writes "path". A file is written under another name and renamed, so that it is
- * complete when it appears. Files of an earlier job have another job's hash; but a
- * restarted job may have the same hash, so rank 0 begins by removing "path.RANK", which
- * a waiting rank writes again, and no rank reads a "path" that is older than its
- * start. */
+/* Rendezvous through files: rank 0 writes a challenge, "path.0", each rank answers it
+ * in "path.RANK", rank 0 reads them all and writes "path": its answer, and a code of it
+ * for each rank. A file is written under another name and renamed, so that it is
+ * complete when it appears. What an earlier job left answers another challenge, or has
+ * no code for a rank's new number: it is not believed. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -14,6 +13,7 @@
 #include <unistd.h>
 
 #include "core/base/clock.h"
+#include "core/base/memory.h"
 #include "core/base/path.h"
 #include "core/launch/rendezvous_private.h"
 
@@ -66,56 +66,124 @@ static void name_of(char *path, const char *place, int rank)
     snprintf(path, PATH_ROOM, "%s.%d", place, rank);
 }
 
+/* One look at the file of each rank that has not come. A message that is no longer
+ * there, or is another one, is looked at again. */
+static void look(const struct cadre_rendezvous *job, const char *place,
+                 const struct rendezvous_nonce *zero, struct rendezvous_list *list,
+                 size_t n)
+{
+    struct rendezvous_hello hello;
+    char path[PATH_ROOM];
+    for (int r = 1; r < job->size; r++) {
+        name_of(path, place, r);
+        if (list->came[r] || !read_file(path, &hello, sizeof hello))
+            continue;
+        if (cadre_rendezvous_ours(job, zero, &hello, &list->refused) &&
+            hello.rank == (uint32_t)r)
+            cadre_rendezvous_note(list, job, &hello, n);
+        else
+            unlink(path); /* refused once; a rank that waits writes it again */
+    }
+}
+
+/* The answer, and a code for each rank that has come. */
+static cadre_status publish(const struct cadre_rendezvous *job, const char *place,
+                            const struct rendezvous_nonce *zero,
+                            const struct rendezvous_list *list,
+                            const struct rendezvous_answer *answer,
+                            struct cadre_error *err)
+{
+    const size_t bytes = sizeof *answer + (size_t)job->size * CADRE_SHA256_BYTES;
+    unsigned char *all = cadre_calloc(1, bytes);
+    if (!all)
+        return cadre_no_memory(err, "the answer to %d ranks", job->size);
+    memcpy(all, answer, sizeof *answer);
+    for (int r = 1; r < job->size; r++)
+        if (list->came[r])
+            cadre_rendezvous_answer_code(job, zero, &list->nonce[r], answer,
+                                         all + sizeof *answer +
+                                             (size_t)r * CADRE_SHA256_BYTES);
+    cadre_status rc = write_file(place, all, bytes, err);
+    free(all);
+    return rc;
+}
+
 static cadre_status lead(const struct cadre_rendezvous *job, const char *place,
                          const struct rendezvous_hello *own, void *bytes,
                          struct cadre_error *err)
 {
     double deadline = cadre_now_s() + job->timeout_s;
     struct rendezvous_list list = {.failed = -1};
-    struct rendezvous_hello hello;
+    struct rendezvous_challenge challenge = {.magic = RENDEZVOUS_MAGIC};
     struct rendezvous_answer answer;
     char path[PATH_ROOM];
+    if (!cadre_rendezvous_draw(&challenge.zero))
+        return cadre_fail_errno(err, CADRE_E_RESOURCE, errno,
+                                "no random numbers to meet the ranks");
     cadre_rendezvous_note(&list, job, own, own->bytes);
     for (int r = 1; r < job->size; r++) {
         name_of(path, place, r);
         unlink(path);
     }
-    for (;;) {
+    name_of(path, place, 0);
+    cadre_status rc = write_file(path, &challenge, sizeof challenge, err);
+    while (rc == CADRE_OK) {
         bool last = cadre_now_s() >= deadline;
-        for (int r = 1; r < job->size; r++) {
-            name_of(path, place, r);
-            if (!list.came[r] && read_file(path, &hello, sizeof hello) &&
-                cadre_rendezvous_ours(job, &hello) && (int)hello.rank == r)
-                cadre_rendezvous_note(&list, job, &hello, own->bytes);
-        }
+        look(job, place, &challenge.zero, &list, own->bytes);
         if (list.here == job->size || last)
             break;
         cadre_rendezvous_tick();
     }
-    cadre_rendezvous_close(&list, job, bytes, own->bytes, &answer);
-    cadre_status rc = write_file(place, &answer, sizeof answer, err);
+    if (rc == CADRE_OK) {
+        cadre_rendezvous_close(&list, job, bytes, own->bytes, &answer);
+        rc = publish(job, place, &challenge.zero, &list, &answer, err);
+        unlink(path);
+    }
     return rc == CADRE_OK ? cadre_rendezvous_take(&answer, bytes, own->bytes, err) : rc;
 }
 
-/* Identifies the file at a path; zero for none. A file that replaces another has
- * another inode while the old one exists, or another time. */
-struct identity {
-    ino_t inode;
-    struct timespec changed;
-};
-
-static struct identity identity_of(const char *path)
+/* Has rank 0 answered this hello? */
+static bool is_answered(const struct cadre_rendezvous *job, const char *place,
+                        const struct rendezvous_hello *hello,
+                        struct rendezvous_answer *answer)
 {
+    unsigned char code[CADRE_SHA256_BYTES], given[CADRE_SHA256_BYTES];
     struct stat st;
-    if (stat(path, &st) != 0)
-        return (struct identity){0};
-    return (struct identity){st.st_ino, st.st_mtim};
+    int fd = open(place, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
+    bool ok = fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
+              is_ours(place, &st) &&
+              read(fd, answer, sizeof *answer) == (ssize_t)sizeof *answer &&
+              pread(fd, given, sizeof given,
+                    (off_t)(sizeof *answer + (size_t)job->rank * sizeof given)) ==
+                  (ssize_t)sizeof given;
+    if (fd >= 0)
+        close(fd);
+    if (!ok || answer->magic != RENDEZVOUS_MAGIC || answer->job != hello->job)
+        return false;
+    cadre_rendezvous_answer_code(job, &hello->zero, &hello->own, answer, code);
+    return cadre_sha256_equal(code, given);
 }
 
-static bool is_same(const struct identity *a, const struct identity *b)
+/* Write the hello where it is not there, or answers an older challenge. */
+static cadre_status respond(const struct cadre_rendezvous *job, const char *place,
+                            struct rendezvous_hello *hello, bool *written,
+                            struct cadre_error *err)
 {
-    return a->inode == b->inode && a->changed.tv_sec == b->changed.tv_sec &&
-           a->changed.tv_nsec == b->changed.tv_nsec;
+    struct rendezvous_challenge challenge;
+    char path[PATH_ROOM], mine[PATH_ROOM];
+    const char *why;
+    name_of(path, place, 0);
+    name_of(mine, place, job->rank);
+    if (!read_file(path, &challenge, sizeof challenge) ||
+        challenge.magic != RENDEZVOUS_MAGIC || !cadre_secret_look(job->secret, &why))
+        return CADRE_OK;
+    const struct rendezvous_hello before = *hello;
+    cadre_rendezvous_sign(job, &challenge.zero, hello);
+    if (*written && memcmp(&before, hello, sizeof before) == 0 &&
+        access(mine, F_OK) == 0)
+        return CADRE_OK;
+    *written = true;
+    return write_file(mine, hello, sizeof *hello, err);
 }
 
 /* Rank 0's deadline may begin later than this rank's, so this rank waits twice as
@@ -125,30 +193,34 @@ static cadre_status follow(const struct cadre_rendezvous *job, const char *place
                            struct cadre_error *err)
 {
     double deadline = cadre_now_s() + 2 * job->timeout_s;
+    struct rendezvous_hello hello = *own;
     struct rendezvous_answer answer;
-    const struct identity before = identity_of(place);
-    char path[PATH_ROOM];
+    char path[PATH_ROOM], why[1200];
+    bool written = false;
+    cadre_status rc = CADRE_OK;
     name_of(path, place, job->rank);
-    cadre_status rc = write_file(path, own, sizeof *own, err);
+    if (!cadre_rendezvous_draw(&hello.own))
+        return cadre_fail_errno(err, CADRE_E_RESOURCE, errno,
+                                "no random numbers to meet the ranks");
     while (rc == CADRE_OK) {
         bool last = cadre_now_s() >= deadline;
-        struct identity now = identity_of(place);
-        if (!is_same(&before, &now) && read_file(place, &answer, sizeof answer) &&
-            answer.magic == RENDEZVOUS_MAGIC && answer.job == own->job) {
+        if (written && is_answered(job, place, &hello, &answer)) {
             rc = cadre_rendezvous_take(&answer, bytes, own->bytes, err);
             break;
         }
-        if (last) {
+        rc = respond(job, place, &hello, &written, err);
+        if (rc == CADRE_OK && last) {
+            cadre_rendezvous_explain(job, why, sizeof why);
             rc = cadre_fail(err, CADRE_E_COMM,
-                            "rank %d: rank 0 has written nothing to '%s' within %g s",
-                            job->rank, place, 2 * job->timeout_s);
-            break;
+                            "rank %d: rank 0 has written no answer to '%s' within %g "
+                            "s%s",
+                            job->rank, place, 2 * job->timeout_s, why);
         }
-        cadre_rendezvous_tick();
-        if (access(path, F_OK) != 0)
-            rc = write_file(path, own, sizeof *own, err);
+        if (rc == CADRE_OK)
+            cadre_rendezvous_tick();
     }
-    unlink(path);
+    if (written)
+        unlink(path);
     return rc;
 }
 

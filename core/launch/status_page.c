@@ -2,6 +2,7 @@
 #include "core/launch/status_page.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -35,9 +36,10 @@ cadre_status cadre_status_page_create(int n, struct cadre_status_page *page,
                                       struct cadre_error *err)
 {
     size_t bytes = sizeof *page->shared + (size_t)n * sizeof *page->slot;
-    int fd = memfd_create("cadre-status", MFD_CLOEXEC);
+    int fd = memfd_create("cadre-status", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     cadre_status rc;
-    if (fd < 0 || ftruncate(fd, (off_t)bytes) != 0)
+    if (fd < 0 || ftruncate(fd, (off_t)bytes) != 0 || fchmod(fd, 0600) != 0 ||
+        fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
         rc = cadre_fail_errno(err, CADRE_E_RESOURCE, errno,
                               "cannot make shared memory to watch the ranks");
     else

@@ -15,6 +15,7 @@
 #include "core/comm/module.h"
 #include "core/config/config.h"
 #include "core/launch/launch.h"
+#include "core/launch/secret.h"
 
 /* What the ranks of a run need to meet. Borrowed. */
 struct cadre_world_run {
@@ -25,6 +26,8 @@ struct cadre_world_run {
     const struct cadre_local_config *local; /* number, kind, time limit */
     bool gpu; /* the device is one */
     bool exact;
+    /* where ranks of an external launcher meet by an address; else NULL */
+    struct cadre_secret *secret;
 };
 
 /* World of one rank. Zeroed: a single rank. */

@@ -47,6 +47,8 @@ static cadre_status meet(const struct cadre_world_run *run,
         .rank = external->rank,
         .size = external->size,
         .timeout_s = run->local->timeout_s,
+        .secret = run->secret,
+        .near = external->nodes == 1 || external->local_size == external->size,
     };
     if (!name)
         return cadre_no_memory(err, "the job's name");

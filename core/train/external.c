@@ -9,6 +9,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/log.h"
+#include "core/base/memory.h"
 #include "core/base/path.h"
 #include "core/base/status_slot.h"
 #include "core/train/costs.h"
@@ -16,6 +17,20 @@
 
 /* A network folder may show a file of another machine with a delay. */
 #define SHARED_WAIT_S 3
+
+/* Where the ranks meet by an address. */
+static cadre_status find_secret(const struct cadre_spec *spec,
+                                const struct cadre_launch_external *external,
+                                struct cadre_secret *secret, struct cadre_error *err)
+{
+    char *job =
+        cadre_format("%s/%s/%d", external->where, external->job, external->size);
+    cadre_status rc = job ? cadre_secret_init(secret, getenv(CADRE_SECRET_VARIABLE),
+                                              spec->out, job, err)
+                          : cadre_no_memory(err, "the job's name");
+    free(job);
+    return rc;
+}
 
 /* Rank 0 writes a file into the run's folder while ranks connect: all must see it. */
 static cadre_status leave_mark(const struct cadre_spec *spec,
@@ -63,7 +78,8 @@ cadre_status cadre_train_external(const struct cadre_train_run *run,
                                   struct cadre_spec *spec, struct cadre_error *err)
 {
     const struct cadre_launch_external *external = run->external;
-    const struct cadre_world_run ranks = cadre_train_world(spec);
+    struct cadre_world_run ranks = cadre_train_world(spec);
+    struct cadre_secret secret = {0};
     struct cadre_places places = {0};
     struct cadre_run_lock lock = {0};
     struct cadre_world world = {0};
@@ -71,8 +87,11 @@ cadre_status cadre_train_external(const struct cadre_train_run *run,
     struct cadre_world_terms terms = {.fingerprint = spec->run.fingerprint,
                                       .first_step = run->first_step};
     cadre_status rc = cadre_world_check(&ranks, external, err);
+    if (rc == CADRE_OK)
+        rc = find_secret(spec, external, &secret, err);
     if (rc != CADRE_OK)
         return rc;
+    ranks.secret = &secret;
     cadre_log_set_rank(external->rank, external->size);
     cadre_status_begin(cadre_status_current(), external->rank);
     if (external->rank == 0 && spec->config.run.elastic)
@@ -98,6 +117,7 @@ cadre_status cadre_train_external(const struct cadre_train_run *run,
                                own.code == CADRE_OK ? NULL : own.text, err);
     if (external->rank == 0)
         remove_mark(spec, &terms);
+    cadre_secret_fini(&secret);
     if (own.code != CADRE_OK) {
         *err = own;
         rc = own.code;

@@ -4,7 +4,8 @@
  *   bench_rank_page
  *
  * One thread, best of 5 rounds. Lines "NAME NS": a phase (enter and leave), an
- * operation (post and end), a step (begin, end, memory, report). */
+ * operation with its event (post, queue and end), a step (begin, end, memory,
+ * report). */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +14,7 @@
 
 #include "core/base/memory.h"
 #include "core/base/rank_page.h"
+#include "core/base/status_slot.h"
 
 #define ROUNDS 5
 #define EVENTS 1000000
@@ -34,11 +36,16 @@ static void phases(struct cadre_rank_page *page)
 static void operations(struct cadre_rank_page *page)
 {
     struct cadre_rank_page_op op = {.posted_s = 1, .bytes = 1 << 20, .ranks = 8};
+    static struct cadre_status_slot slot;
+    cadre_status_enter(&slot, "ddp", "on_grad", 1);
     for (uint32_t i = 0; i < EVENTS; i++) {
         snprintf(op.kind, sizeof op.kind, "%s", "all_reduce");
         snprintf(op.label, sizeof op.label, "%s", "ddp bucket 3");
         snprintf(op.comm, sizeof op.comm, "%s", "dp");
-        cadre_rank_page_ended(page, cadre_rank_page_posted(page, &op), 2);
+        cadre_status_instance(&slot, op.plugin, sizeof op.plugin);
+        const uint64_t posted = cadre_rank_page_posted(page, &op);
+        cadre_rank_page_queued(page, posted, i);
+        cadre_rank_page_ended(page, posted, 2);
     }
 }
 

@@ -35,7 +35,7 @@ awk -v cpu="$cpu" -v steps="$steps" -v operations="$operations" -v micro="$micro
     printf "| what | a step | each, CPU time | of a step\x27s CPU time |\n|---|---|---|---|\n"
     printf "| phase | %d | %.1f ns | %.5f %% |\n", 3 * micro + 1 + ops, phase,
         (3 * micro + 1 + ops) * phase / a_step / 1e7
-    printf "| operation | %.1f | %.1f ns | %.5f %% |\n", ops, operation, ops * operation / a_step / 1e7
+    printf "| operation, with its event | %.1f | %.1f ns | %.5f %% |\n", ops, operation, ops * operation / a_step / 1e7
     printf "| step | 1 | %.1f ns | %.5f %% |\n", step, step / a_step / 1e7
     printf "| all of the page | 1 | %.2f us | %.5f %% |\n", cost / 1e3, cost / a_step / 1e7
 }'

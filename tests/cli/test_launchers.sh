@@ -10,7 +10,7 @@
 # What a launcher around this test has set is not of its runs.
 while read -r name; do
     unset "$name"
-done < <(env | sed -nE 's/^((CADRE_(INIT|RANK|JOB|[A-Z_]*RANK|[A-Z_]*SIZE)|SLURM|PMI|PMIX|OMPI|MPI|MV2|PALS|FLUX|JSM|TORCHELASTIC|MASTER)[A-Z0-9_]*|RANK|WORLD_SIZE|LOCAL_RANK|LOCAL_WORLD_SIZE)=.*/\1/p')
+done < <(env | sed -nE 's/^((CADRE_(INIT|RANK|JOB|SECRET|[A-Z_]*RANK|[A-Z_]*SIZE)|SLURM|PMI|PMIX|OMPI|MPI|MV2|PALS|FLUX|JSM|TORCHELASTIC|MASTER)[A-Z0-9_]*|RANK|WORLD_SIZE|LOCAL_RANK|LOCAL_WORLD_SIZE)=.*/\1/p')
 export TMPDIR=$tmp/tmp
 mkdir "$TMPDIR"
 
@@ -103,7 +103,7 @@ both() {
 # tidy NAME: nothing is left where the ranks met, nor in the run's folder.
 tidy() {
     [ -z "$(find "$TMPDIR" -name "cadre-*")" ] || fail "$1: left in TMPDIR: $(ls "$TMPDIR")"
-    [ -z "$(find "$tmp/$1" -maxdepth 1 -name '.ranks*')" ] || fail "$1: left a mark"
+    [ -z "$(find "$tmp/$1" -maxdepth 1 -name '.ranks*')" ] || fail "$1: left a mark or a secret"
 }
 
 train text own 0 $small strategy.stack=ddp:2
@@ -164,6 +164,19 @@ else
     export ASAN_OPTIONS=$leaks:detect_leaks=0 # MPI's own
     args mpi $small strategy.stack=ddp:2 comm.backend=mpi
     launch mpi "${command[@]}" "$cadre" "${args[@]}"
+    # a rank that is stopped is told from a dead one
+    args hangs $small strategy.stack=ddp:2 comm.backend=mpi train.steps=1000000 \
+        comm.timeout=$((2 + patience))
+    "${command[@]}" "$cadre" "${args[@]}" >"$tmp/hangs.out" 2>"$tmp/hangs.log" &
+    pid=$!
+    started+=("$pid")
+    until_so hangs "step 2" has_steps hangs 2
+    stopped=$("$cadre" top "$tmp/hangs" --json | sed -nE 's/^ *"pid": ([0-9]+),$/\1/p' | tail -n 1)
+    kill -STOP "$stopped"
+    until_so hangs "a line of the stopped rank" \
+        grep -qE "^cadre: rank 1 .*; stopped: rank 1 \(process $stopped, step [0-9]+\)" "$tmp/hangs.log"
+    kill -KILL "$stopped" 2>/dev/null || true
+    wait "$pid" 2>/dev/null || true
     # what differs, or is wrong with rank 0's folder, all say, and MPI ends in order
     status=0
     args differs $small strategy.stack=ddp:2 comm.backend=mpi
@@ -261,12 +274,33 @@ wrong "runs in one process.*rank 1 of 2 by srun" $(environment srun 1) -- eval "
 wrong "cannot meet at .tcp://no-such-host1:61449.: " $(environment srun-two 0) -- "${args[@]}" \
     --set comm.backend=local
 
-# what only one rank can see, all say
-other=(here there)
+# what only one rank can see, all say; without a folder in common there is no secret either
+secret=CADRE_SECRET=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')
+other=(here there) extra=("$secret" "$secret")
 both srun folders "1|2"
 says folders.1 "folder '$tmp/there' on $(uname -n) is not the one that rank 0 sees"
 says folders.0 "rank 1: the folder '$tmp/there' on $(uname -n)"
+extra=()
+both srun unknown 1 comm.timeout=1
+says unknown.1 "'$tmp/there/.ranks-secret-[0-9a-f]+', by which the ranks know each other, is not there: expected a folder that all machines share, or CADRE_SECRET"
+says unknown.0 "1 of 2 ranks came to tcp://.* within 1 s; missing: 1"
 other=()
+
+# ---- who knows another secret does not meet them; what is too short is refused ----
+extra=("$secret" "${secret}0")
+both srun secrets 1 comm.timeout=1
+says secrets.0 "missing: 1; refused: [0-9]+ with another secret"
+says secrets.1 "expected the same CADRE_SECRET"
+extra=("CADRE_SECRET=short" "CADRE_SECRET=short")
+both srun short 2
+says short.1 "CADRE_SECRET has 5 characters; expected 16 or more"
+extra=("$secret" "$secret")
+both torchrun shared 0
+same shared own
+tidy shared
+[ -z "$(grep -rlF "${secret#*=}" "$tmp/shared" "$tmp"/shared.*.out "$tmp"/shared.*.log)" ] ||
+    fail "the secret is in what a run leaves"
+extra=()
 both srun srun "1|2" # holds a run already
 says srun.0 "srun' holds a run already"
 says srun.1 "rank 0: .*srun' holds a run already"

@@ -122,6 +122,19 @@ ends killed 1
 look killed
 holds killed 1 '"state": "died"'
 holds killed 1 '"died": true'
+# what each rank posted last is still there
+runs killed-events 0 "$cadre" top "$tmp/killed" --events --json
+cp "$tmp/killed-events.out" "$tmp/killed-events.json"
+holds killed-events 2 '"known": true'
+[ "$(grep -c '"number": ' "$tmp/killed-events.json")" -ge 20 ] || fail "killed: few events"
+grep -q '"plugin": "ddp"' "$tmp/killed-events.json" || fail "killed: no event of ddp"
+runs killed-rank 0 "$cadre" top "$tmp/killed" --events --rank 1
+grep -qE '^rank 1: [0-9]+ events, to step [1-9]' "$tmp/killed-rank.out" || fail "killed: no rank 1"
+! grep -q '^rank 0' "$tmp/killed-rank.out" || fail "killed: rank 0 too"
+runs no-rank 2 "$cadre" top "$tmp/killed" --events --rank 2
+says no-rank "has no rank 2; expected 0 to 1"
+runs odd-rank 2 "$cadre" top "$tmp/killed" --events --rank one
+says odd-rank 'rank is "one"; expected the number'
 holds killed 1 '"state": "training"' # of rank 1
 holds killed 1 '"error": ".*rank 1'
 [ "$(values killed phase | wc -l)" -eq 2 ] || fail "killed: no phase"
@@ -179,7 +192,7 @@ head -c 40000 /dev/zero >"$tmp/foreign/status/rank-00000"
 wrong foreign "rank-00000' is no rank's status page" "$tmp/foreign"
 cp "$tmp/threads/status/rank-00000" "$tmp/foreign/status/"
 printf '\011' | dd of="$tmp/foreign/status/rank-00000" bs=1 seek=16 conv=notrunc status=none
-wrong foreign 'is a status page of version 9, this cadre reads version 1' "$tmp/foreign"
+wrong foreign 'is a status page of version 9, this cadre reads version 2' "$tmp/foreign"
 head -c 1000 "$tmp/threads/status/rank-00000" >"$tmp/foreign/status/rank-00000"
 wrong foreign 'is cut' "$tmp/foreign"
 

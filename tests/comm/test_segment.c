@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/comm/local/segment_private.h"
@@ -62,6 +63,51 @@ START_TEST(wrong_descriptors)
 }
 END_TEST
 
+/* Only its user may open it, and its size cannot be changed. */
+START_TEST(a_segment_is_its_users_alone)
+{
+    struct cadre_local_segment *segment = create(2, true);
+    struct stat st;
+    const int fd = cadre_local_segment_fd(segment);
+    ck_assert_int_eq(fstat(fd, &st), 0);
+    ck_assert_int_eq(st.st_mode & 0777, 0600);
+    ck_assert_int_ne(ftruncate(fd, 4096), 0);
+    ck_assert_int_ne(ftruncate(fd, 2 * st.st_size), 0);
+    cadre_local_segment_close(segment);
+}
+END_TEST
+
+/* Sizes and offsets that do not fit are refused before they are used. */
+START_TEST(damaged_segments_are_refused)
+{
+    static const uint64_t wrong[] = {0, 1, 64, UINT64_C(1) << 40, UINT64_MAX - 63};
+    struct cadre_local_segment *made = create(4, true), *opened;
+    struct shared_segment *s = made->shared;
+    struct shared_group *world = local_at(made, s->world);
+    struct cadre_error err;
+    const uint64_t at = s->world;
+    const int fd = cadre_local_segment_fd(made);
+    ck_assert(cadre_local_group_fits(made, at));
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        s->world = wrong[i];
+        ck_assert_int_eq(cadre_local_segment_open(fd, &opened, &err), CADRE_E_INVALID);
+        ck_assert_ptr_nonnull(strstr(err.text, "damaged segment"));
+        s->world = at;
+        const uint64_t staging = world->staging;
+        world->staging = wrong[i];
+        ck_assert(!cadre_local_group_fits(made, at));
+        world->staging = staging;
+    }
+    for (int size = -1; size < 1000; size += 500) {
+        s->config.size = size;
+        ck_assert_int_eq(cadre_local_segment_open(fd, &opened, &err), CADRE_E_INVALID);
+    }
+    s->config.size = 4;
+    ck_assert(cadre_local_group_fits(made, at));
+    cadre_local_segment_close(made);
+}
+END_TEST
+
 START_TEST(notes_tell_what_a_rank_did)
 {
     struct cadre_local_segment *segment = create(3, false);
@@ -106,6 +152,8 @@ Suite *test_suite(void)
     TCase *t = tcase_create("segment");
     tcase_add_test(t, opens_in_another_mapping);
     tcase_add_test(t, wrong_descriptors);
+    tcase_add_test(t, a_segment_is_its_users_alone);
+    tcase_add_test(t, damaged_segments_are_refused);
     tcase_add_test(t, notes_tell_what_a_rank_did);
     tcase_add_test(t, space_is_bounded);
     suite_add_tcase(s, t);

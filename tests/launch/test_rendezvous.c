@@ -27,6 +27,7 @@ struct rank {
     size_t n;
     struct cadre_error err;
     cadre_status rc;
+    struct cadre_secret secret;
     pthread_t thread;
 };
 
@@ -96,7 +97,11 @@ static void prepare(struct rank *ranks, const char *job, double timeout_s)
                                                  .job = job,
                                                  .rank = r,
                                                  .size = SIZE,
-                                                 .timeout_s = timeout_s};
+                                                 .timeout_s = timeout_s,
+                                                 .secret = &ranks[r].secret};
+        ck_assert_int_eq(
+            cadre_secret_init(&ranks[r].secret, "a secret of the tests", "", "", NULL),
+            CADRE_OK);
         ranks[r].n = BYTES;
         ranks[r].delay_ms = (r * 37) % 100;
     }
@@ -174,25 +179,43 @@ START_TEST(all_ranks_get_the_bytes)
 }
 END_TEST
 
+/* A message of rank 4 is kept as soon as it is there. */
+static void *keep(void *kept)
+{
+    char path[128];
+    snprintf(path, sizeof path, "%s/here.4", folder);
+    for (int i = 0; i < 60000 && link(path, kept) != 0; i++)
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    return NULL;
+}
+
 /* A restarted job has the name of the previous one, which left its answer and, where it
- * was killed, a rank's message: both are ignored. */
+ * was killed, a rank's message and a challenge: all are ignored. */
 START_TEST(leftovers_are_ignored)
 {
     struct rank ranks[SIZE];
     char path[128], kept[128];
+    pthread_t keeping;
     place(0);
     snprintf(path, sizeof path, "%s/here.4", folder);
     snprintf(kept, sizeof kept, "%s/kept", folder);
     prepare(ranks, "job", PATIENT);
+    for (int r = 1; r < SIZE; r++) /* it is there for some time */
+        ranks[r].delay_ms = r == SIZE - 1 ? 200 : 0;
+    pthread_create(&keeping, NULL, keep, kept);
     start(ranks, -1);
     join(ranks, -1);
-    prepare(ranks, "job", 0.5); /* rank 4 only, and its message is left */
+    pthread_join(keeping, NULL);
+    prepare(ranks, "job", 0.2); /* rank 4 only: not the previous answer */
     pthread_create(&ranks[4].thread, NULL, rank_main, &ranks[4]);
-    for (int i = 0; i < 10000 && link(path, kept) != 0; i++)
-        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     pthread_join(ranks[4].thread, NULL);
-    ck_assert_int_eq(ranks[4].rc, CADRE_E_COMM); /* not the previous answer */
+    ck_assert_int_eq(ranks[4].rc, CADRE_E_COMM);
     ck_assert_int_eq(rename(kept, path), 0);
+    snprintf(path, sizeof path, "%s/here.0", folder);
+    FILE *old = fopen(path, "we"); /* "CDREMET2" and a number that is no longer used */
+    ck_assert_ptr_nonnull(old);
+    fputs("CDREMET2an old challenge", old);
+    fclose(old);
     prepare(ranks, "job", PATIENT);
     ranks[0].bytes[0] ^= 1;
     ranks[0].delay_ms = 50; /* some ranks come before, some after */
@@ -314,8 +337,9 @@ START_TEST(a_taken_port_is_reported)
     char byte = 0;
     ck_assert_int_eq(listen(fd, 1), 0);
     snprintf(where, sizeof where, "tcp://127.0.0.1:%d", port);
+    struct cadre_secret secret = {.given = true};
     struct cadre_rendezvous job = {
-        .where = where, .job = "taken", .size = 2, .timeout_s = 0.2};
+        .where = where, .job = "taken", .size = 2, .timeout_s = 0.2, .secret = &secret};
     ck_assert_int_eq(cadre_rendezvous_meet(&job, &byte, 1, NULL, &err),
                      CADRE_E_RESOURCE);
     ck_assert_msg(strstr(err.text, "another job may have the port"), "%s", err.text);
@@ -360,7 +384,9 @@ START_TEST(malformed_addresses_are_refused)
         "file://", "file://x",   "file:///", "fd:3",        ""};
     struct cadre_error err;
     char bytes[4] = "abc";
-    struct cadre_rendezvous job = {.job = "j", .size = 2, .timeout_s = 1};
+    struct cadre_secret secret = {.given = true};
+    struct cadre_rendezvous job = {
+        .job = "j", .size = 2, .timeout_s = 1, .secret = &secret};
     for (int rank = 0; rank < 2; rank++)
         for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
             job.where = wrong[i];
@@ -370,11 +396,18 @@ START_TEST(malformed_addresses_are_refused)
                           "%s", wrong[i]);
         }
     job.where = "file:///proc/nowhere/x";
-    job.rank = 1;
+    job.rank = 0;
     ck_assert_int_eq(cadre_rendezvous_meet(&job, bytes, 4, NULL, &err), CADRE_E_IO);
     job.rank = 2;
     ck_assert_int_eq(cadre_rendezvous_meet(&job, bytes, 4, NULL, &err),
                      CADRE_E_INVALID);
+    ck_assert_ptr_nonnull(
+        strstr(err.text, "rank 2 cannot meet the others; expected 0"));
+    job.rank = 0;
+    job.secret = NULL;
+    ck_assert_int_eq(cadre_rendezvous_meet(&job, bytes, 4, NULL, &err),
+                     CADRE_E_INVALID);
+    ck_assert_ptr_nonnull(strstr(err.text, "set CADRE_SECRET"));
 }
 END_TEST
 

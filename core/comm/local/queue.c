@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "core/base/log.h"
+#include "core/base/rank_page.h"
 #include "core/comm/local/private.h"
 
 #define STACK_BYTES (1u << 20)
@@ -115,6 +116,8 @@ cadre_status cadre_local_queue_post(struct local_queue *q, struct local_op *op,
         return rc;
     }
     op->base.sequence = ++q->posted;
+    cadre_rank_page_queued(q->comm->me->context.page, op->base.shown,
+                           op->base.sequence);
     if (q->head)
         q->tail->next = op;
     else

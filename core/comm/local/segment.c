@@ -126,6 +126,7 @@ static cadre_status map_segment(int fd, uint64_t bytes,
             (unsigned long long)bytes);
     }
     segment->fd = fd;
+    segment->bytes = bytes;
     *out = segment;
     return CADRE_OK;
 }
@@ -144,8 +145,10 @@ cadre_status cadre_local_segment_create(const struct cadre_local_config *config,
         sizeof(struct shared_segment) + size * sizeof(struct shared_rank), 4096);
     uint64_t bytes = head + WORLDS_OF_ROOM * lay_out(size, config->processes).bytes;
 
-    fd = memfd_create("cadre-comm", MFD_CLOEXEC);
-    if (fd < 0 || ftruncate(fd, (off_t)bytes) != 0) {
+    /* its size stays: what another process cut would end this one */
+    fd = memfd_create("cadre-comm", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd < 0 || ftruncate(fd, (off_t)bytes) != 0 || fchmod(fd, 0600) != 0 ||
+        fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
         rc =
             cadre_fail_errno(err, CADRE_E_RESOURCE, errno,
                              "local communicator: cannot make a shared memory segment");
@@ -180,6 +183,40 @@ int cadre_local_segment_fd(const struct cadre_local_segment *segment)
     return segment->fd;
 }
 
+/* Does the group at an offset lie in the segment, with all of its parts? */
+bool cadre_local_group_fits(const struct cadre_local_segment *segment, uint64_t offset)
+{
+    const struct shared_segment *s = segment->shared;
+    const uint64_t bytes = segment->bytes;
+    if (offset % 64 != 0 || offset < sizeof *s || offset > bytes ||
+        bytes - offset < sizeof(struct shared_group))
+        return false;
+    const struct shared_group *g = local_at(segment, offset);
+    const int size = g->size;
+    if (size < 1 || size > s->config.size || size > LOCAL_MAX_RANKS)
+        return false;
+    const struct group_layout l = lay_out((uint64_t)size, s->config.processes);
+    return l.bytes <= bytes - offset && g->channels == offset + l.channels &&
+           g->staging == offset + l.staging && g->p2p_staging == offset + l.p2p_staging;
+}
+
+/* What a launcher of this version made: its sizes and offsets are used as they are. */
+static cadre_status check_segment(struct cadre_local_segment *segment,
+                                  struct cadre_error *err)
+{
+    const struct shared_segment *s = segment->shared;
+    const int size = s->config.size;
+    if (size >= 1 && size <= LOCAL_MAX_RANKS && s->config.timeout_s > 0 &&
+        sizeof *s + (uint64_t)size * sizeof s->ranks[0] < segment->bytes &&
+        cadre_local_group_fits(segment, s->world) &&
+        ((struct shared_group *)local_at(segment, s->world))->size == size)
+        return CADRE_OK;
+    return cadre_fail(err, CADRE_E_INVALID,
+                      "descriptor %d is a damaged segment of a cadre launcher; start "
+                      "ranks through cadre, or unset CADRE_INIT",
+                      segment->fd);
+}
+
 cadre_status cadre_local_segment_open(int fd, struct cadre_local_segment **out,
                                       struct cadre_error *err)
 {
@@ -191,18 +228,28 @@ cadre_status cadre_local_segment_open(int fd, struct cadre_local_segment **out,
                           "ranks through cadre, or unset CADRE_INIT",
                           fd);
     if (pread(fd, head, sizeof head, 0) != (ssize_t)sizeof head ||
-        head[0] != LOCAL_MAGIC || head[1] != (uint64_t)st.st_size)
+        head[0] != LOCAL_MAGIC || head[1] != (uint64_t)st.st_size ||
+        head[1] < sizeof(struct shared_segment))
         return cadre_fail(err, CADRE_E_INVALID,
                           "descriptor %d is not a segment of this version's launcher",
                           fd);
-    return map_segment(fd, head[1], out, err);
+    struct cadre_local_segment *segment = NULL;
+    CADRE_TRY(map_segment(fd, head[1], &segment, err));
+    cadre_status rc = check_segment(segment, err);
+    if (rc == CADRE_OK) {
+        *out = segment;
+        return CADRE_OK;
+    }
+    munmap(segment->shared, segment->bytes); /* the descriptor stays the caller's */
+    free(segment);
+    return rc;
 }
 
 void cadre_local_segment_close(struct cadre_local_segment *segment)
 {
     if (!segment)
         return;
-    munmap(segment->shared, segment->shared->bytes);
+    munmap(segment->shared, segment->bytes);
     close(segment->fd);
     free(segment);
 }

@@ -103,6 +103,7 @@ struct shared_segment {
 
 struct cadre_local_segment {
     struct shared_segment *shared;
+    uint64_t bytes; /* of the mapping, which nobody else can change */
     int fd;
 };
 
@@ -121,6 +122,10 @@ static inline bool local_failed(const struct cadre_local_segment *segment)
 struct shared_group *cadre_local_group_create(struct cadre_local_segment *segment,
                                               int size, uint64_t *offset);
 
+/* Does the group at an offset, which another rank gave, lie in the segment with all of
+ * its parts? */
+bool cadre_local_group_fits(const struct cadre_local_segment *segment, uint64_t offset);
+
 /* Store the first failure; later ones are ignored. True when it was the first. Wakes
  * every sleeper. */
 bool cadre_local_segment_store_failure(struct cadre_local_segment *segment,
@@ -136,6 +141,9 @@ uint64_t cadre_local_now_ns(void);
 
 /* Notes (watch.c). */
 void cadre_local_note_write(struct shared_note *note, const struct local_note *from);
+/* Was the rank last seen in this operation, and has not left it? */
+bool cadre_local_note_is(const struct cadre_local_segment *segment, int rank,
+                         const struct cadre_comm_op *op);
 /* "was last seen in all_reduce #812 'ddp bucket 3' (step 40)" */
 void cadre_local_note_text(const struct cadre_local_segment *segment, int rank,
                            char *text, size_t size);

@@ -43,6 +43,12 @@ cadre_status cadre_local_run_split(struct local_queue *queue,
     if (rc != CADRE_OK || n == 0)
         return rc;
     split->group = slots[members[0]].call.group;
+    if (!cadre_local_group_fits(c->me->segment, split->group))
+        return cadre_local_fail(
+            c->me,
+            "rank %d: the shared memory of the ranks is damaged: a communicator "
+            "of %d ranks at offset %llu; a plugin may have written there",
+            c->me->context.rank, n, (unsigned long long)split->group);
     for (int i = 0; i < n; i++)
         if (members[i] == c->base.rank)
             split->rank = i;

@@ -138,7 +138,7 @@ static cadre_status fail_missing(const struct local_await *a, int member, bool g
     struct local_rank *me = c->me;
     int rank = c->group->slots[member].world_rank;
     unsigned long long step = atomic_load(&me->shared->step);
-    char seen[256], others[64] = "", time[64] = "", group[96];
+    char seen[256], others[64] = "", time[64] = "", group[96], what[340] = "";
     group_text(c, group, sizeof group);
     cadre_local_note_text(me->segment, rank, seen, sizeof seen);
     if (missing > 1)
@@ -148,17 +148,20 @@ static cadre_status fail_missing(const struct local_await *a, int member, bool g
     const char *label = cadre_comm_op_label(a->op);
     const char *kind = cadre_comm_kind_name(a->op->kind);
     unsigned long long sequence = a->op->sequence;
+    const bool entered = cadre_local_note_is(me->segment, rank, a->op);
     cadre_status rc;
+    if (!gone && me->context.explain)
+        me->context.explain(&c->base, a->op, rank, what, sizeof what);
     if (!a->phase)
         rc = cadre_local_fail(
-            me, "rank %d has not met %s #%llu '%s' of rank %d (step %llu)%s; %s %s",
+            me, "rank %d has not met %s #%llu '%s' of rank %d (step %llu)%s; %s %s%s",
             rank, kind, sequence, label, me->context.rank, step, time,
-            gone ? "it is gone and" : "it", seen);
+            gone ? "it is gone and" : "it", seen, what);
     else
         rc = cadre_local_fail(
-            me, "rank %d%s has not entered %s #%llu '%s'%s (step %llu)%s; %s %s", rank,
-            others, kind, sequence, label, group, step, time,
-            gone ? "it is gone and" : "it", seen);
+            me, "rank %d%s has not %s %s #%llu '%s'%s (step %llu)%s; %s %s%s", rank,
+            others, entered ? "left" : "entered", kind, sequence, label, group, step,
+            time, gone ? "it is gone and" : "it", seen, what);
     if (rc == CADRE_E_COMM && !gone) /* the first failure; the launcher reads it */
         atomic_store(&me->segment->shared->in_vain, 1);
     return rc;

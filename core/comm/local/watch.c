@@ -30,6 +30,15 @@ static void note_read(struct shared_note *note, struct local_note *to)
     to->label[LOCAL_LABEL - 1] = '\0';
 }
 
+bool cadre_local_note_is(const struct cadre_local_segment *segment, int rank,
+                         const struct cadre_comm_op *op)
+{
+    struct local_note n;
+    note_read(&segment->shared->ranks[rank].note, &n);
+    return n.kind == (uint32_t)op->kind && n.sequence == op->sequence && !n.done &&
+           strncmp(n.label, cadre_comm_op_label(op), sizeof n.label - 1) == 0;
+}
+
 void cadre_local_note_text(const struct cadre_local_segment *segment, int rank,
                            char *text, size_t size)
 {

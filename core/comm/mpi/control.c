@@ -220,7 +220,8 @@ static void fail_lost(struct mpi_world *w, int rank, double silent_s)
     snprintf(where, sizeof where, "%.*s", (int)sizeof where - 1, here.text);
     w->control.lost = rank;
     cadre_mpi_fail(w, w->active, CADRE_E_COMM,
-                   "%s does not answer: its process has ended or its host is cut off; "
+                   "%s does not answer: its process has ended or is stopped, or its "
+                   "host is cut off; "
                    "%s has not heard of it for %.0f s, and waited in %s",
                    who, me, silent_s, where);
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "core/base/rank_page.h"
 #include "core/base/clock.h"
 #include "core/comm/mpi/private.h"
 
@@ -42,6 +43,7 @@ static void append(struct mpi_op *op)
     struct mpi_world *w = op->group->world;
     op->id = ++w->ids;
     op->base.sequence = ++op->queue->posted;
+    cadre_rank_page_queued(w->context.page, op->base.shown, op->base.sequence);
     op->before = op->queue->tail;
     op->follows = op->base.after ? find(w->pending, op->base.after) : NULL;
     op->queue->tail = op;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Operations, ranks and failures in words. */
 #include <stdio.h>
+#include <string.h>
 
 #include "core/comm/mpi/private.h"
 #include "core/tensor/dtype.h"
@@ -107,6 +108,15 @@ static int list(const struct mpi_op *op, const struct mpi_inquiry *q,
     return first;
 }
 
+/* What rank `r` does, by its status page, at the end of the text. */
+static void explain(const struct mpi_op *op, int r, char *text, size_t size)
+{
+    const struct cadre_comm_context *context = &op->group->world->context;
+    const size_t n = strlen(text);
+    if (context->explain && n < size)
+        context->explain(&op->group->base, &op->base, r, text + n, size - n);
+}
+
 void cadre_mpi_late_text(const struct mpi_world *w, const struct mpi_op *op,
                          const struct mpi_inquiry *q, char *text, size_t size)
 {
@@ -117,9 +127,11 @@ void cadre_mpi_late_text(const struct mpi_world *w, const struct mpi_op *op,
     cadre_mpi_rank_text(w, w->context.rank, me, sizeof me);
     if (first >= 0) {
         snprintf(text, size,
-                 "%s does not answer: its process has ended or its host is cut off; %s "
+                 "%s does not answer: its process has ended or is stopped, or its host "
+                 "is cut off; %s "
                  "waited for %g s in %s",
                  who, me, limit, name);
+        explain(op, first, text, size);
         return;
     }
     first = list(op, q, ABSENT, who, sizeof who);
@@ -129,6 +141,7 @@ void cadre_mpi_late_text(const struct mpi_world *w, const struct mpi_op *op,
             "%s has not entered %s, where %s waited for %g s; last seen in %.200s; "
             "look at its log, or raise comm.timeout",
             who, name, me, limit, q->answers[first].text);
+        explain(op, first, text, size);
         return;
     }
     first = list(op, q, OTHER, who, sizeof who);

@@ -3,6 +3,7 @@
  * queue until it is seen to be done. */
 #include <stdlib.h>
 
+#include "core/base/rank_page.h"
 #include "core/comm/nccl/private.h"
 
 /* All that the stream has to do. */
@@ -100,6 +101,8 @@ cadre_status cadre_nccl_enqueue(struct cadre_comm *comm, struct cadre_comm_op *b
     }
     pthread_mutex_lock(&channel->posting);
     op->base.sequence = ++channel->posted;
+    cadre_rank_page_queued(channel->world->context.page, op->base.shown,
+                           op->base.sequence);
     rc = cadre_failure_is_set(comm->context->failure) ? CADRE_E_ABORTED : give(op);
     cadre_event event = op->done; /* the watcher may free it once it is in the queue */
     rc = append(op, rc);

@@ -17,6 +17,7 @@
 #define LOOK_NS 100000000L
 #define LOOK_WATCHED_NS 2000000L /* while there is an observer, which needs the times */
 #define POSTER_S 5 /* how long an abort waits for a post inside NCCL */
+#define POSTER_LOOK_NS 1000000L
 
 /* ---- texts ---- */
 
@@ -37,13 +38,16 @@ void cadre_nccl_op_text(const struct nccl_op *op, char *text, size_t size)
 
 void cadre_nccl_late_text(const struct nccl_op *op, char *text, size_t size)
 {
-    char name[256];
+    const struct cadre_comm_context *context = &op->group->world->context;
+    char name[256], what[340] = "";
     cadre_nccl_op_text(op, name, sizeof name);
+    if (context->explain)
+        context->explain(&op->group->base, &op->base, -1, what, sizeof what);
     snprintf(text, size,
              "%s did not end within %g s, and NCCL reports no error: another rank has "
              "not posted the same, or is gone; look at the other ranks' logs, or raise "
-             "comm.timeout",
-             name, op->group->world->timeout_s);
+             "comm.timeout%s",
+             name, op->group->world->timeout_s, what);
 }
 
 /* ---- what is done ---- */
@@ -161,10 +165,14 @@ static void look(struct nccl_world *w)
 static void *abort_main(void *arg)
 {
     struct nccl_channel *c = arg;
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += POSTER_S;
-    bool held = pthread_mutex_timedlock(&c->posting, &until) == 0;
+    /* not by the time of day, which may be set meanwhile; ThreadSanitizer does not know
+     * pthread_mutex_clocklock */
+    const double until_s = cadre_now_s() + POSTER_S;
+    bool held = pthread_mutex_trylock(&c->posting) == 0;
+    while (!held && cadre_now_s() < until_s) {
+        nanosleep(&(struct timespec){.tv_nsec = POSTER_LOOK_NS}, NULL);
+        held = pthread_mutex_trylock(&c->posting) == 0;
+    }
     pthread_mutex_lock(&c->world->lock);
     ncclComm_t comm = c->comm;
     c->comm = NULL;
