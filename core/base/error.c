@@ -2,6 +2,8 @@
 /* Error records of fixed size: filling one never allocates and never fails. */
 #include "core/base/error.h"
 
+#include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -18,6 +20,7 @@ store(struct cadre_error *err, cadre_status code, const char *fmt, va_list ap)
     if (!err)
         return;
     err->code = code;
+    err->errnum = 0;
     vsnprintf(err->text, sizeof err->text, fmt, ap);
     make_one_line(err->text);
 }
@@ -42,15 +45,44 @@ cadre_status cadre_no_memory(struct cadre_error *err, const char *fmt, ...)
     return cadre_fail(err, CADRE_E_RESOURCE, "no memory for %s", what);
 }
 
+/* Not a fault of a path or of what is in a file. */
+static cadre_status of_the_machine(int errnum)
+{
+    switch (errnum) {
+    case ENOMEM:
+    case EMFILE:
+    case ENFILE:
+    case EAGAIN:
+    case ENOSPC:
+    case EDQUOT:
+        return CADRE_E_RESOURCE;
+    case EIO:
+    case EINTR:
+        return CADRE_E_IO;
+    default:
+        return CADRE_OK;
+    }
+}
+
+cadre_status cadre_error_of_input(cadre_status rc, const struct cadre_error *err)
+{
+    if (rc != CADRE_E_IO || (err && of_the_machine(err->errnum) != CADRE_OK))
+        return rc;
+    return CADRE_E_INVALID;
+}
+
 cadre_status cadre_fail_errno(struct cadre_error *err, cadre_status code, int errnum,
                               const char *fmt, ...)
 {
     va_list ap;
+    if (code == CADRE_E_INVALID && of_the_machine(errnum) != CADRE_OK)
+        code = of_the_machine(errnum);
     va_start(ap, fmt);
     store(err, code, fmt, ap);
     va_end(ap);
     if (err) {
         char reason[128];
+        err->errnum = errnum;
         /* XSI strerror_r is hidden by _GNU_SOURCE; the GNU one returns the text. */
         const char *text = strerror_r(errnum, reason, sizeof reason);
         size_t used = strlen(err->text);

@@ -15,6 +15,7 @@
 struct cadre_error {
     cadre_status code;
     char text[1024]; /* one line, no final newline; empty while code is CADRE_OK */
+    int errnum; /* of cadre_fail_errno, else 0 */
 };
 
 /* Store `code` and the formatted text in err (may be NULL) and return code. Line breaks
@@ -28,10 +29,17 @@ cadre_status cadre_fail(struct cadre_error *err, cadre_status code, const char *
 cadre_status cadre_no_memory(struct cadre_error *err, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* As cadre_fail, with strerror(errnum) appended after ": ". */
+/* As cadre_fail, with strerror(errnum) appended after ": ". Where errnum is a failure
+ * of the machine (no memory, no descriptor, a full or broken disk), CADRE_E_INVALID
+ * becomes CADRE_E_RESOURCE or CADRE_E_IO: the input may be good. */
 cadre_status cadre_fail_errno(struct cadre_error *err, cadre_status code, int errnum,
                               const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
+
+/* For files that are input, before anything has begun: CADRE_E_IO becomes
+ * CADRE_E_INVALID (there is no such file, it may not be read), unless the machine
+ * failed, as above. Other codes stay. */
+cadre_status cadre_error_of_input(cadre_status rc, const struct cadre_error *err);
 
 /* Put "prefix: " before the text already in err. Does nothing where err is NULL or OK.
  */

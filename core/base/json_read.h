@@ -5,6 +5,7 @@
 #define CADRE_BASE_JSON_READ_H
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "core/base/error.h"
@@ -14,5 +15,16 @@
  * with the line, CADRE_E_RESOURCE. */
 cadre_status cadre_json_read(const char *text, size_t bytes, const char *path,
                              json_t **root, struct cadre_error *err);
+
+/* As json_loadb, but NULL wherever there was no memory for any part, which *no_memory
+ * says. [any thread] */
+json_t *cadre_json_load(const char *text, size_t bytes, size_t flags, json_error_t *why,
+                        bool *no_memory);
+
+/* As cadre_json_read, of a text whose reader says itself what is wrong with it: *root
+ * is then NULL with CADRE_OK. `flags` are jansson's; `what` names the text. Errors:
+ * CADRE_E_RESOURCE alone. */
+cadre_status cadre_json_try(const char *text, size_t bytes, size_t flags,
+                            const char *what, json_t **root, struct cadre_error *err);
 
 #endif

@@ -50,7 +50,7 @@ cadre_status cadre_waivers_read(const char *path, struct cadre_waivers *out,
     out->n = 0;
     cadre_status rc = cadre_path_read_file(path, 1 << 20, &data, &bytes, err);
     if (rc != CADRE_OK)
-        return rc == CADRE_E_IO ? CADRE_E_INVALID : rc;
+        return cadre_error_of_input(rc, err);
     /* strsep and not strtok: empty lines count */
     rest = data;
     for (char *line; rc == CADRE_OK && (line = strsep(&rest, "\n"));)

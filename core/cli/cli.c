@@ -213,5 +213,5 @@ cadre_status cadre_cli_load(const struct cadre_cli_args *args,
 fail:
     cadre_options_destroy(options);
     /* an ini file that cannot be read is a user error */
-    return rc == CADRE_E_IO ? CADRE_E_INVALID : rc;
+    return cadre_error_of_input(rc, err);
 }

@@ -179,6 +179,10 @@ static cadre_status eval(const struct cadre_cli_args *args, struct cadre_error *
     else
         print_text(&o);
 fail:
+    if (rc != CADRE_OK && err->code == CADRE_OK) /* a step has a code alone */
+        cadre_fail(err, rc, "the evaluation failed: %s", cadre_strerror(rc));
+    if (rc == CADRE_E_RESOURCE)
+        cadre_rank_tell_memory(&rank, err);
     cadre_text_fini(&o.trained);
     cadre_rank_fini(&rank);
     cadre_spec_destroy(spec);

@@ -373,7 +373,7 @@ static cadre_status show_path(const char *path, struct cadre_error *err)
 static cadre_status inspect(const struct cadre_cli_args *args, struct cadre_error *err)
 {
     cadre_status rc = show_path(args->conf, err);
-    return rc == CADRE_E_IO ? CADRE_E_INVALID : rc;
+    return cadre_error_of_input(rc, err);
 }
 
 const struct cadre_cli_command cadre_command_inspect = {

@@ -4,8 +4,8 @@
  * own reading, so a difference between the two is an error and never a silent value. */
 #include "core/config/ini.h"
 
-#include <errno.h>
 #include <ctype.h>
+#include <errno.h>
 #include <iniparser/iniparser.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +15,7 @@
 #include "core/base/utf8.h"
 
 static const size_t FILE_BYTES = (size_t)1 << 20;
+static const size_t ROOM_BYTES = (size_t)1 << 16; /* what iniparser begins with */
 
 struct scan {
     struct cadre_ini *ini;
@@ -264,23 +265,37 @@ static cadre_status compare_value(const struct cadre_ini_entry *e, const char *p
                       path, e->line, e->key, e->value, value ? value : "nothing");
 }
 
-static cadre_status compare(const struct cadre_ini *ini, const char *path,
-                            struct cadre_error *err)
+/* Without memory for an entry iniparser writes through a null pointer or leaves it out:
+ * there is room first, as much as it can take. NULL with errno 0: it does not
+ * understand the file. */
+static dictionary *load(const char *path, size_t bytes)
 {
-    cadre_status rc = CADRE_OK;
+    void *room = malloc(ROOM_BYTES + 8 * bytes);
+    if (!room)
+        return NULL;
+    free(room);
     iniparser_set_error_callback(silent);
     errno = 0;
     dictionary *values = iniparser_load(path);
-    const int failure = errno;
+    const int why = errno;
     iniparser_set_error_callback(NULL);
-    /* it says of neither that they are not the file's fault */
-    if (failure == ENOMEM) {
-        if (values)
-            iniparser_freedict(values);
-        return no_memory(err, path);
+    if (values && why) { /* it takes a failed read for the end of the file */
+        iniparser_freedict(values);
+        values = NULL;
     }
-    if (!values && (failure == EIO || failure == EMFILE || failure == ENFILE))
-        return cadre_fail_errno(err, CADRE_E_IO, failure, "cannot read '%s'", path);
+    errno = why;
+    return values;
+}
+
+static cadre_status compare(const struct cadre_ini *ini, const char *path, size_t bytes,
+                            struct cadre_error *err)
+{
+    cadre_status rc = CADRE_OK;
+    dictionary *values = load(path, bytes);
+    if (!values && errno == ENOMEM)
+        return no_memory(err, path);
+    if (!values && errno)
+        return cadre_fail_errno(err, CADRE_E_IO, errno, "cannot read '%s'", path);
     if (!values)
         return cadre_fail(err, CADRE_E_INVALID,
                           "'%s' is not an ini file: expected [section] and key = value "
@@ -304,7 +319,7 @@ cadre_status cadre_ini_load(struct cadre_ini *ini, const char *path,
     if (rc == CADRE_OK)
         rc = scan_text(&scan, text, bytes);
     if (rc == CADRE_OK)
-        rc = compare(ini, path, err);
+        rc = compare(ini, path, bytes, err);
     free(text);
     if (rc != CADRE_OK)
         cadre_ini_fini(ini);

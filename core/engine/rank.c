@@ -401,7 +401,7 @@ static cadre_status connect_ranks(struct cadre_rank *rank, struct cadre_error *e
 }
 
 /* Behind the text of an allocation that failed: how far this rank came. */
-static void tell_memory(const struct cadre_rank *rank, struct cadre_error *err)
+void cadre_rank_tell_memory(const struct cadre_rank *rank, struct cadre_error *err)
 {
     char taken[CADRE_BYTES_CHARS], planned[CADRE_BYTES_CHARS], left[CADRE_BYTES_CHARS];
     struct cadre_ledger plan;
@@ -412,8 +412,9 @@ static void tell_memory(const struct cadre_rank *rank, struct cadre_error *err)
     const struct cadre_error first = *err;
     cadre_rank_memory(rank, &plan);
     cadre_fail(err, first.code,
-               "%.700s (rank %d has taken %s of the %s that it plans for, and %s are "
-               "free)",
+               "%.600s (rank %d has taken %s of the %s that it plans for, and %s are "
+               "free; train.micro_batch and model.context make steps smaller, a stack "
+               "with zero or tensor divides what ranks hold)",
                first.text, rank->index,
                cadre_bytes_text((double)rank->ledger.now_bytes, 1, taken),
                cadre_bytes_text((double)plan.now_bytes, 1, planned),
@@ -473,7 +474,7 @@ cadre_status cadre_rank_bind(struct cadre_rank *rank, struct cadre_comm *world,
 {
     cadre_status rc = bind_rank(rank, world, first_step, err);
     if (rc == CADRE_E_RESOURCE)
-        tell_memory(rank, err);
+        cadre_rank_tell_memory(rank, err);
     return rc;
 }
 

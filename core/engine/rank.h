@@ -143,6 +143,10 @@ void cadre_rank_changes(const struct cadre_rank *rank, struct cadre_changes *out
  * cadre_rank_plan. */
 void cadre_rank_memory(const struct cadre_rank *rank, struct cadre_ledger *out);
 
+/* Add to the text of an error for lack of memory what this rank has taken, plans for
+ * and finds free, and which options help. err may be NULL. */
+void cadre_rank_tell_memory(const struct cadre_rank *rank, struct cadre_error *err);
+
 /* Print composition (rank 0 only: it is the same on all), placement and planned memory
  * of this rank. Returns that memory in bytes. */
 uint64_t cadre_rank_print(const struct cadre_rank *rank, FILE *out);

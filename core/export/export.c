@@ -57,7 +57,7 @@ static cadre_status open_text(struct cadre_export *export, struct cadre_error *e
     cadre_status rc = cadre_openmetrics_write(export->path, &export->now, err);
     if (rc == CADRE_E_IO)
         cadre_error_prefix(err, "log.openmetrics");
-    return rc == CADRE_E_IO ? CADRE_E_INVALID : rc;
+    return cadre_error_of_input(rc, err);
 }
 
 cadre_status cadre_export_open(const struct cadre_spec *spec,

@@ -236,7 +236,7 @@ static cadre_status read_file(struct cadre_hardware *hw, bool *given, const char
     struct cadre_ini ini;
     cadre_status rc = cadre_ini_load(&ini, path, err);
     if (rc != CADRE_OK)
-        return rc == CADRE_E_IO ? CADRE_E_INVALID : rc;
+        return cadre_error_of_input(rc, err);
     for (size_t i = 0; i < ini.n && rc == CADRE_OK; i++) {
         const struct cadre_ini_entry *e = &ini.entries[i];
         if (e->key && strcmp(e->section, "hardware") == 0 &&

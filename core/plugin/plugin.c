@@ -39,10 +39,15 @@ typedef const struct cadre_plugin *entry_fn(void);
 static cadre_status open_library(const char *path, void **library,
                                  struct cadre_error *err)
 {
+    errno = 0;
     *library = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (*library)
         return CADRE_OK;
+    const int failed = errno;
     const char *why = dlerror();
+    if (failed == ENOMEM || failed == EMFILE || failed == EIO)
+        return cadre_fail_errno(err, CADRE_E_INVALID, failed,
+                                "the plugin '%s' cannot be opened", path);
     return cadre_fail(err, CADRE_E_INVALID,
                       "the plugin '%s' cannot be opened (a plugin links nothing of the "
                       "host: link it with -Wl,-z,defs to see why): %s",

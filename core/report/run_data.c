@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/json_read.h"
 #include "core/base/median.h"
 #include "core/base/memory.h"
 #include "core/base/path.h"
@@ -122,7 +123,10 @@ static bool take_step(struct reading *r, const json_t *line, int64_t step)
 /* false: no memory. A line that is no step after the last one is counted. */
 static bool take_line(struct reading *r, const char *text)
 {
-    json_t *line = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+    json_t *line = NULL;
+    if (cadre_json_try(text, strlen(text), JSON_REJECT_DUPLICATES, "", &line, NULL) !=
+        CADRE_OK)
+        return false;
     int64_t step = json_integer_value(json_object_get(line, "step"));
     bool good = true;
     if (step > r->data->last_step)
@@ -195,8 +199,9 @@ static cadre_status read_summary(struct cadre_run_data *data, struct cadre_error
     if (rc == CADRE_OK && cadre_path_exists(path))
         rc = cadre_path_read_file(path, SUMMARY_LIMIT, &text, &bytes, err);
     if (rc == CADRE_OK && text) {
-        data->summary = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, NULL);
-        if (!json_is_object(data->summary))
+        rc = cadre_json_try(text, bytes, JSON_REJECT_DUPLICATES, path, &data->summary,
+                            err);
+        if (rc == CADRE_OK && !json_is_object(data->summary))
             rc = cadre_fail(err, CADRE_E_INVALID,
                             "'%s' holds no JSON object: expected what train writes; "
                             "remove it to report on the steps alone",

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/json_read.h"
 #include "core/base/path.h"
 #include "core/report/archive.h"
 #include "core/report/run_page.h"
@@ -22,10 +23,11 @@ static cadre_status refuse_other(const char *dir, struct cadre_error *err)
     json_t *root = NULL;
     cadre_status rc = path ? CADRE_OK : cadre_no_memory(err, "a path");
     if (rc == CADRE_OK && cadre_path_exists(path)) {
-        if (cadre_path_read_file(path, REPORT_LIMIT, &text, &bytes, NULL) == CADRE_OK)
-            root = json_loadb(text, bytes, 0, NULL);
+        rc = cadre_path_read_file(path, REPORT_LIMIT, &text, &bytes, err);
+        if (rc == CADRE_OK)
+            rc = cadre_json_try(text, bytes, 0, path, &root, err);
         const char *kind = json_string_value(json_object_get(root, "kind"));
-        if (!kind || strcmp(kind, CADRE_RUNS_KIND) != 0)
+        if (rc == CADRE_OK && (!kind || strcmp(kind, CADRE_RUNS_KIND) != 0))
             rc = cadre_fail(err, CADRE_E_INVALID,
                             "'%s' is of another report, such as a comparison's: choose "
                             "another --out",

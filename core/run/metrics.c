@@ -5,11 +5,13 @@
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 
 #include "core/base/clock.h"
 #include "core/base/hash.h"
 #include "core/base/json.h"
+#include "core/base/json_read.h"
 #include "core/base/median.h"
 #include "core/base/memory.h"
 #include "core/base/path.h"
@@ -93,7 +95,9 @@ static double number_of(const json_t *object, const char *key)
 
 static cadre_status take_line(struct cadre_metrics *metrics, const char *line)
 {
-    json_t *object = json_loads(line, JSON_REJECT_DUPLICATES, NULL);
+    json_t *object = NULL;
+    CADRE_TRY(cadre_json_try(line, strlen(line), JSON_REJECT_DUPLICATES,
+                             "metrics.jsonl", &object, NULL));
     const struct cadre_step_report report = {
         .loss = number_of(object, "loss"),
         .times = {.step_s = number_of(object, "step_s"),
@@ -119,6 +123,8 @@ static cadre_status take_steps(struct cadre_metrics *metrics)
     bool regular = file && fstat(fileno(file), &info) == 0 && S_ISREG(info.st_mode);
     while (regular && rc == CADRE_OK && getline(&line, &room, file) > 0)
         rc = take_line(metrics, line);
+    if (rc == CADRE_OK && file && ferror(file))
+        rc = CADRE_E_IO;
     if (file)
         fclose(file);
     free(line);

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "core/base/json_read.h"
 #include "core/base/memory.h"
 #include "core/base/path.h"
 
@@ -30,8 +31,9 @@ static cadre_status read_list(const char *dir, json_t **list, struct cadre_error
         return cadre_no_memory(err, "a path");
     if (cadre_path_exists(path)) {
         rc = cadre_path_read_file(path, FILE_LIMIT, &text, &bytes, err);
-        json_t *root =
-            text ? json_loadb(text, bytes, JSON_REJECT_DUPLICATES, NULL) : NULL;
+        json_t *root = NULL;
+        if (rc == CADRE_OK)
+            rc = cadre_json_try(text, bytes, JSON_REJECT_DUPLICATES, path, &root, err);
         *list = json_incref(json_object_get(root, "recuts"));
         json_decref(root);
         if (rc == CADRE_OK && !json_is_array(*list)) {

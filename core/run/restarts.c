@@ -4,6 +4,7 @@
 #include <jansson.h>
 #include <stdlib.h>
 
+#include "core/base/json_read.h"
 #include "core/base/memory.h"
 #include "core/base/path.h"
 
@@ -12,13 +13,17 @@ enum { SCHEMA_VERSION = 1, FILE_LIMIT = 1 << 20 };
 
 /* The restarts of the file's text, with a reference of their own. Before 0.2 the file
  * was the list itself. */
-static json_t *list_of(const char *text, size_t bytes)
+static cadre_status list_of(const char *text, size_t bytes, json_t **out,
+                            struct cadre_error *err)
 {
-    json_t *root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, NULL);
+    json_t *root = NULL;
+    CADRE_TRY(
+        cadre_json_try(text, bytes, JSON_REJECT_DUPLICATES, FILE_NAME, &root, err));
     json_t *list = json_is_array(root) ? root : json_object_get(root, "restarts");
     json_incref(list);
     json_decref(root);
-    return list;
+    *out = list;
+    return CADRE_OK;
 }
 
 /* The array in the file; NULL with CADRE_OK where there is no file. */
@@ -33,7 +38,7 @@ static cadre_status read_list(const char *dir, json_t **list, struct cadre_error
     if (cadre_path_exists(path)) {
         rc = cadre_path_read_file(path, FILE_LIMIT, &text, &bytes, err);
         if (rc == CADRE_OK)
-            *list = list_of(text, bytes);
+            rc = list_of(text, bytes, list, err);
         if (rc == CADRE_OK && !json_is_array(*list)) {
             json_decref(*list);
             *list = NULL;

@@ -464,7 +464,7 @@ cadre_status cadre_spec_create(struct cadre_options *options_take,
 fail:
     cadre_spec_destroy(spec);
     /* nothing has begun: a file that cannot be read is a user error */
-    return rc == CADRE_E_IO ? CADRE_E_INVALID : rc;
+    return cadre_error_of_input(rc, err);
 }
 
 void cadre_spec_destroy(struct cadre_spec *spec)

@@ -7,6 +7,7 @@
 
 #include "core/base/hash.h"
 #include "core/base/json.h"
+#include "core/base/json_read.h"
 #include "core/base/memory.h"
 #include "core/base/path.h"
 #include "core/engine/unit_seconds.h"
@@ -116,8 +117,9 @@ static cadre_status read_file(struct cadre_spec *spec, uint32_t n,
         cadre_fail(err, rc, "no memory for a path");
     else
         rc = cadre_path_read_file(path, FILE_LIMIT, &text, &bytes, err);
-    json_t *root =
-        rc == CADRE_OK ? json_loadb(text, bytes, JSON_REJECT_DUPLICATES, NULL) : NULL;
+    json_t *root = NULL;
+    if (rc == CADRE_OK)
+        rc = cadre_json_try(text, bytes, JSON_REJECT_DUPLICATES, path, &root, err);
     if (rc == CADRE_OK) {
         seconds = parse(root, "unit_seconds", n);
         cut = parse(root, "cut_seconds", n);

@@ -471,6 +471,11 @@ static cadre_status run_rank(struct cadre_rank *rank, const struct cadre_train_r
     if (rc == CADRE_OK)
         rc = rank->index == 0 ? record(rank, writer, run, world, err)
                               : train_loop(rank, writer, run, world, NULL, err);
+    if (rc != CADRE_OK && err->code == CADRE_OK) /* every failure has a text */
+        cadre_fail(err, rc, "the run failed after step %llu: %s",
+                   (unsigned long long)rank->step, cadre_strerror(rc));
+    if (rc == CADRE_E_RESOURCE && writer) /* what binds has said it */
+        cadre_rank_tell_memory(rank, err);
     rc = cadre_world_tell(world, rank->index, rc, err);
     cadre_writer_destroy(writer);
     if (rc != CADRE_OK)

@@ -42,7 +42,7 @@ static cadre_status check(const struct cadre_train_run *run, struct cadre_error 
             "train from the run that they are from");
     cadre_status rc = cadre_rank_plan(&rank, &spec->run, 0, err);
     if (rc != CADRE_OK)
-        return CADRE_E_INVALID;
+        return rc == CADRE_E_RESOURCE ? rc : CADRE_E_INVALID;
     if (run->checkpoint)
         rc = cadre_load_check(&rank, run->checkpoint, err);
     else if (*init || *adapter)
@@ -50,7 +50,7 @@ static cadre_status check(const struct cadre_train_run *run, struct cadre_error 
     if (rc == CADRE_OK && spec->run.preference.on && rank.model->config.lora.rank == 0)
         rc = check_reference(&rank, spec, err);
     cadre_rank_fini(&rank);
-    return rc == CADRE_E_IO ? CADRE_E_INVALID : rc;
+    return cadre_error_of_input(rc, err);
 }
 
 static struct cadre_places_request places_of(const struct cadre_train_run *run)

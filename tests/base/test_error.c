@@ -49,6 +49,26 @@ START_TEST(long_text_is_truncated)
 }
 END_TEST
 
+/* What the machine has not is no fault of the input. */
+START_TEST(the_machine_is_told_from_the_input)
+{
+    struct cadre_error err = {0};
+    ck_assert_int_eq(cadre_fail_errno(&err, CADRE_E_INVALID, ENOENT, "a"),
+                     CADRE_E_INVALID);
+    ck_assert_int_eq(cadre_fail_errno(&err, CADRE_E_INVALID, EMFILE, "a"),
+                     CADRE_E_RESOURCE);
+    ck_assert_int_eq(err.code, CADRE_E_RESOURCE);
+    ck_assert_int_eq(cadre_fail_errno(&err, CADRE_E_INVALID, EIO, "a"), CADRE_E_IO);
+    ck_assert_int_eq(cadre_error_of_input(CADRE_E_IO, &err), CADRE_E_IO);
+    cadre_fail_errno(&err, CADRE_E_IO, ENOENT, "a");
+    ck_assert_int_eq(cadre_error_of_input(CADRE_E_IO, &err), CADRE_E_INVALID);
+    ck_assert_int_eq(cadre_error_of_input(CADRE_E_RESOURCE, &err), CADRE_E_RESOURCE);
+    cadre_fail(&err, CADRE_E_IO, "a");
+    ck_assert_int_eq(err.errnum, 0);
+    ck_assert_int_eq(cadre_error_of_input(CADRE_E_IO, &err), CADRE_E_INVALID);
+}
+END_TEST
+
 Suite *test_suite(void)
 {
     Suite *s = suite_create("error");
@@ -57,6 +77,7 @@ Suite *test_suite(void)
     tcase_add_test(tc, no_memory_says_for_what);
     tcase_add_test(tc, errno_and_prefix_add_context);
     tcase_add_test(tc, long_text_is_truncated);
+    tcase_add_test(tc, the_machine_is_told_from_the_input);
     suite_add_tcase(s, tc);
     return s;
 }

@@ -9,6 +9,7 @@
 kills=12
 [ "$slow" = 1 ] && kills=60
 [ "$full" = 1 ] && kills=200
+kills=${CADRE_KILLS:-$kills} # ./check --long: 1,000
 RANDOM=${CADRE_TEST_SEED:-20}
 
 common=(run.exact=yes model.channels=64 model.context=16 checkpoint.every=1

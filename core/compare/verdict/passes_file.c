@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/json_read.h"
 #include "core/base/memory.h"
 #include "core/base/path.h"
 
@@ -101,9 +102,9 @@ cadre_status cadre_passes_read(const char *dir, struct cadre_replay *out,
     cadre_status rc = CADRE_OK;
     if (cadre_path_exists(path)) {
         rc = cadre_path_read_file(path, FILE_LIMIT, &text, &bytes, err);
-        json_t *root = rc == CADRE_OK
-                           ? json_loadb(text, bytes, JSON_REJECT_DUPLICATES, NULL)
-                           : NULL;
+        json_t *root = NULL;
+        if (rc == CADRE_OK)
+            rc = cadre_json_try(text, bytes, JSON_REJECT_DUPLICATES, path, &root, err);
         if (rc == CADRE_OK && !take_all(root, out))
             rc = cadre_fail(err, CADRE_E_INVALID,
                             "'%s': expected chunks and passes of every rank, as train "

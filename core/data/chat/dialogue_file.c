@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "core/base/json_read.h"
 #include "core/base/memory.h"
 
 struct reader {
@@ -34,16 +35,16 @@ static void skip_blanks(struct reader *r)
         step(r);
 }
 
-/* Parse and pass the record of text[begin, end), which begins on `line`. jansson calls
- * some failed allocations faults of the text, so errno is asked. */
+/* Parse and pass the record of text[begin, end), which begins on `line`. */
 static cadre_status pass(struct reader *r, size_t begin, size_t end, uint64_t line,
                          struct cadre_error *err)
 {
     json_error_t why;
-    errno = 0;
-    json_t *record = json_loadb(r->text + begin, end - begin,
-                                JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &why);
-    if (!record && errno == ENOMEM)
+    bool no_memory;
+    json_t *record =
+        cadre_json_load(r->text + begin, end - begin,
+                        JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &why, &no_memory);
+    if (no_memory)
         return cadre_no_memory(err, "'%s'", r->path);
     if (!record)
         return cadre_fail(err, CADRE_E_INVALID, "'%s' line %llu: expected JSON: %s",

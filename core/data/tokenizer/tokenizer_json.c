@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/base/hash.h"
+#include "core/base/json_read.h"
 #include "core/data/cache/mapping.h"
 #include "core/data/tokenizer/byte_spelling.h"
 #include "core/data/tokenizer/id_map.h"
@@ -50,6 +51,7 @@ static cadre_status parse(struct loader *in, char *text, size_t size)
 {
     size_t begin = 0, end = 0;
     json_error_t why;
+    bool no_memory;
     if (cadre_id_map_locate(text, size, "model", "vocab", &begin, &end) &&
         text[begin] == '{') {
         char kept = text[end];
@@ -66,7 +68,10 @@ static cadre_status parse(struct loader *in, char *text, size_t size)
         text[begin] = '{';
         text[end - 1] = '}';
     }
-    in->root = json_loadb(text, size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &why);
+    in->root = cadre_json_load(text, size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL,
+                               &why, &no_memory);
+    if (no_memory)
+        return cadre_no_memory(in->err, "'%s'", in->path);
     if (!in->root)
         return cadre_fail(in->err, CADRE_E_INVALID, "\"%s\": line %d: %s", in->path,
                           why.line, why.text);

@@ -288,6 +288,11 @@ static cadre_status parse(struct reader *rd, struct cadre_wfdb_header *header)
                           "%s: expected a record line, found an empty header",
                           rd->where);
     CADRE_TRY(parse_record_line(rd, header));
+    /* a line of a signal has at least a name, a blank, a digit and its end */
+    if (header->signals > (rd->end - rd->at + 1) / 4)
+        return cadre_fail(rd->err, CADRE_E_INVALID,
+                          "%s: expected %d signal lines, found %td more bytes",
+                          rd->where, header->signals, rd->end - rd->at);
     header->signal = calloc((size_t)header->signals + 1, sizeof *header->signal);
     if (!header->signal)
         return cadre_fail(rd->err, CADRE_E_RESOURCE, "%s: no memory for %d signals",

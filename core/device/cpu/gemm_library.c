@@ -10,6 +10,7 @@
 
 #include "core/base/log.h"
 #include "core/base/memory.h"
+#include "core/device/cpu/guarded.h"
 #include "core/device/cpu/half.h"
 
 /* libgomp's, which oneDNN runs on; <omp.h> is not there for every compiler. */
@@ -64,17 +65,39 @@ static void entry_fini(struct entry *entry)
     *entry = (struct entry){0};
 }
 
+/* What the library threw instead of returning it. */
+static dnnl_status_t guarded(void (*work)(void *), void *arg, dnnl_status_t *status)
+{
+    const enum cadre_thrown thrown = cadre_guarded(work, arg);
+    if (thrown == CADRE_THROWN_NO_MEMORY)
+        return dnnl_out_of_memory;
+    return thrown == CADRE_THROWN_NOTHING ? *status : dnnl_runtime_error;
+}
+
+struct starting {
+    struct cadre_gemm_cache *cache;
+    dnnl_status_t status;
+};
+
+static void start(void *arg)
+{
+    struct starting *s = arg;
+    s->status = dnnl_engine_create(&s->cache->engine, dnnl_cpu, 0);
+    if (s->status == dnnl_success)
+        s->status = dnnl_stream_create(&s->cache->stream, s->cache->engine,
+                                       dnnl_stream_default_flags);
+}
+
 struct cadre_gemm_cache *cadre_gemm_cache_create(void)
 {
     struct cadre_gemm_cache *cache = cadre_calloc(1, sizeof *cache);
     if (!cache)
         return NULL;
-    dnnl_status_t status = dnnl_engine_create(&cache->engine, dnnl_cpu, 0);
-    if (status == dnnl_success)
-        status = dnnl_stream_create(&cache->stream, cache->engine,
-                                    dnnl_stream_default_flags);
-    if (status != dnnl_success) {
-        refused(status, "start");
+    struct starting starting = {.cache = cache};
+    const dnnl_status_t status = guarded(start, &starting, &starting.status);
+    /* without memory it may say that all is well and give no engine */
+    if (status != dnnl_success || !cache->engine || !cache->stream) {
+        refused(status == dnnl_success ? dnnl_out_of_memory : status, "start");
         cadre_gemm_cache_destroy(cache);
         return NULL;
     }
@@ -189,17 +212,27 @@ static int64_t panel_width(const dnnl_memory_desc_t *b)
     return dense ? width : 0;
 }
 
-static dnnl_status_t entry_init(struct cadre_gemm_cache *cache, struct entry *entry,
-                                const struct cadre_gemm *g, bool packed)
+/* An entry being made; what the library gave for it outlives what it throws. */
+struct making {
+    struct cadre_gemm_cache *cache;
+    struct entry *entry;
+    const struct cadre_gemm *g;
+    bool packed;
+    dnnl_primitive_attr_t attr;
+    dnnl_primitive_desc_t primitive;
+    dnnl_status_t status;
+};
+
+static void make_entry(void *arg)
 {
+    struct making *m = arg;
+    const struct cadre_gemm *g = m->g;
     dnnl_memory_desc_t desc[3];
     dnnl_matmul_desc_t matmul;
-    dnnl_primitive_attr_t attr = NULL;
-    dnnl_primitive_desc_t primitive = NULL;
     dnnl_status_t status = describe(&desc[0], g->m, g->k, g->lda, g->ta, g->dtype);
     if (status == dnnl_success)
         status = describe(&desc[1], g->k, g->n, g->ldb, g->tb, g->dtype);
-    if (status == dnnl_success && packed)
+    if (status == dnnl_success && m->packed)
         status = dnnl_memory_desc_init_by_tag(&desc[1], 2, desc[1].dims, dnnl_bf16,
                                               dnnl_format_tag_any);
     if (status == dnnl_success)
@@ -207,23 +240,31 @@ static dnnl_status_t entry_init(struct cadre_gemm_cache *cache, struct entry *en
     if (status == dnnl_success)
         status = dnnl_matmul_desc_init(&matmul, &desc[0], &desc[1], NULL, &desc[2]);
     if (status == dnnl_success)
-        status = make_attributes(g, &attr);
+        status = make_attributes(g, &m->attr);
     if (status == dnnl_success)
-        status =
-            dnnl_primitive_desc_create(&primitive, &matmul, attr, cache->engine, NULL);
-    if (status == dnnl_success && packed) {
-        desc[1] = *dnnl_primitive_desc_query_md(primitive, dnnl_query_weights_md, 0);
-        entry->width = panel_width(&desc[1]);
+        status = dnnl_primitive_desc_create(&m->primitive, &matmul, m->attr,
+                                            m->cache->engine, NULL);
+    if (status == dnnl_success && m->packed) {
+        desc[1] = *dnnl_primitive_desc_query_md(m->primitive, dnnl_query_weights_md, 0);
+        m->entry->width = panel_width(&desc[1]);
     }
     if (status == dnnl_success)
-        status = make_memories(cache, entry, desc, primitive);
+        status = make_memories(m->cache, m->entry, desc, m->primitive);
     if (status == dnnl_success)
-        status = dnnl_primitive_create(&entry->primitive, primitive);
-    if (primitive)
-        dnnl_primitive_desc_destroy(primitive);
-    if (attr)
-        dnnl_primitive_attr_destroy(attr);
-    return status;
+        status = dnnl_primitive_create(&m->entry->primitive, m->primitive);
+    m->status = status;
+}
+
+static dnnl_status_t entry_init(struct cadre_gemm_cache *cache, struct entry *entry,
+                                const struct cadre_gemm *g, bool packed)
+{
+    struct making m = {.cache = cache, .entry = entry, .g = g, .packed = packed};
+    const dnnl_status_t status = guarded(make_entry, &m, &m.status);
+    if (m.primitive)
+        dnnl_primitive_desc_destroy(m.primitive);
+    if (m.attr)
+        dnnl_primitive_attr_destroy(m.attr);
+    return status == dnnl_success && !entry->primitive ? dnnl_out_of_memory : status;
 }
 
 /* The entry of g's shape, made at its first use. A full table is emptied: the library
@@ -265,31 +306,46 @@ static cadre_status find_entry(struct cadre_gemm_cache *cache,
     return CADRE_OK;
 }
 
-static cadre_status product_dnnl(struct cadre_cpu_worker *worker,
-                                 const struct cadre_gemm *g, bool packed)
+struct running {
+    struct cadre_gemm_cache *cache;
+    struct entry *entry;
+    const struct cadre_gemm *g;
+    void *scratch;
+    dnnl_status_t status;
+};
+
+static void execute(void *arg)
 {
-    struct cadre_gemm_cache *cache = worker->gemm;
-    struct entry *entry = NULL;
-    CADRE_TRY(find_entry(cache, g, packed, &entry));
+    struct running *r = arg;
+    struct entry *entry = r->entry;
     dnnl_exec_arg_t args[4] = {{DNNL_ARG_SRC, entry->a},
                                {DNNL_ARG_WEIGHTS, entry->b},
                                {DNNL_ARG_DST, entry->c},
                                {DNNL_ARG_SCRATCHPAD, entry->scratch}};
     /* the library takes its inputs as void * and only reads them */
-    dnnl_memory_set_data_handle(entry->a, (void *)(uintptr_t)g->a);
-    dnnl_memory_set_data_handle(entry->b, (void *)(uintptr_t)g->b);
-    dnnl_memory_set_data_handle(entry->c, g->c);
-    if (entry->scratch) {
-        void *scratch =
-            cadre_cpu_scratch(worker, CADRE_SCRATCH_GEMM, entry->scratch_bytes);
-        if (!scratch)
+    dnnl_memory_set_data_handle(entry->a, (void *)(uintptr_t)r->g->a);
+    dnnl_memory_set_data_handle(entry->b, (void *)(uintptr_t)r->g->b);
+    dnnl_memory_set_data_handle(entry->c, r->g->c);
+    if (entry->scratch)
+        dnnl_memory_set_data_handle(entry->scratch, r->scratch);
+    r->status = dnnl_primitive_execute(entry->primitive, r->cache->stream,
+                                       entry->scratch ? 4 : 3, args);
+    if (r->status == dnnl_success)
+        r->status = dnnl_stream_wait(r->cache->stream);
+}
+
+static cadre_status product_dnnl(struct cadre_cpu_worker *worker,
+                                 const struct cadre_gemm *g, bool packed)
+{
+    struct running running = {.cache = worker->gemm, .g = g};
+    CADRE_TRY(find_entry(worker->gemm, g, packed, &running.entry));
+    if (running.entry->scratch) {
+        running.scratch =
+            cadre_cpu_scratch(worker, CADRE_SCRATCH_GEMM, running.entry->scratch_bytes);
+        if (!running.scratch)
             return CADRE_E_RESOURCE;
-        dnnl_memory_set_data_handle(entry->scratch, scratch);
     }
-    dnnl_status_t status = dnnl_primitive_execute(entry->primitive, cache->stream,
-                                                  entry->scratch ? 4 : 3, args);
-    if (status == dnnl_success)
-        status = dnnl_stream_wait(cache->stream);
+    const dnnl_status_t status = guarded(execute, &running, &running.status);
     return status == dnnl_success ? CADRE_OK : refused(status, "run a matrix product");
 }
 

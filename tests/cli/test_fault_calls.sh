@@ -1,0 +1,109 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Calls of the C library fail, one at a time: memory, maps, files, processes, threads, sockets
+# (tests/support/fault_calls.c). Every command then ends by itself with status 1 and one line, or
+# with 0 and what it makes undisturbed; nothing half-made is left, and the newest checkpoint
+# loads. A sample of the faults, fixed by CADRE_TEST_SEED; CADRE_TEST_SLOW=2: the first, middle
+# and last call of every stack, for hours. FAULT_POINTS=N: so many a command. FAULT_ONLY=NAME:
+# that command alone.
+# shellcheck source-path=SCRIPTDIR
+. "$(dirname "$0")/train_lib.sh"
+shim=$CADRE_BUILD/tests/support/.libs/fault_calls.so
+driver=$CADRE_BUILD/fault_run
+[ -e "$shim" ] && [ -x "$driver" ] || fail "no $shim or $driver: make check builds them"
+if grep -qE '^SAN_CFLAGS = .*sanitize' "$CADRE_BUILD/Makefile"; then
+    skip "a sanitizer has its own malloc, which no shim can fail"
+fi
+points=${FAULT_POINTS:-6}
+[ "$lean" = 0 ] || points=${FAULT_POINTS:-2}
+[ "$full" = 0 ] || points=${FAULT_POINTS:-0}
+unset CADRE_INIT CADRE_RANK CADRE_WORLD_SIZE CADRE_LOCAL_RANK
+export tmp cadre
+
+cat >"$tmp/tiny.ini" <<INI
+[model]
+layers = 2
+channels = 16
+heads = 2
+context = 16
+[data]
+path = $tmp/text.txt
+cache = no
+[train]
+steps = 3
+global_batch = 4
+micro_batch = 2
+eval_batches = 1
+[checkpoint]
+every = 2
+[device]
+threads = 1
+[log]
+progress = no
+[comm]
+timeout = 20
+INI
+cat >"$tmp/after.sh" <<'SH'
+# What a run leaves in $tmp/r, against an undisturbed one where it ended well.
+set -u
+found=$(find "$tmp/r" -name '*.partial' -o -name '*.tmp*' -o -name '*.new' 2>/dev/null)
+[ -z "$found" ] || { echo "left: $found"; exit 1; }
+for dir in "$tmp"/r/checkpoints/step-????????; do
+    [ -d "$dir" ] || continue
+    "$cadre" inspect "$dir" >"$tmp/inspect" 2>&1 || { cat "$tmp/inspect"; exit 1; }
+done
+[ "$STATUS" = 0 ] || exit 0
+kept=$tmp/kept.$NAME
+if [ "$FAULT" = none ]; then
+    rm -rf "$kept"; mkdir "$kept"
+    cp "$tmp/faults.out" "$kept/out"
+    [ ! -e "$tmp/r/metrics.jsonl" ] || cp "$tmp/r/metrics.jsonl" "$kept"
+    exit 0
+fi
+losses() { sed -E 's/.*"step": ?([0-9]+).*"loss": ?([^,]+), ?"grad_norm": ?([^,]+),.*/\1 \2/' "$1"; }
+if [ -e "$kept/metrics.jsonl" ]; then
+    [ "$(losses "$kept/metrics.jsonl")" = "$(losses "$tmp/r/metrics.jsonl")" ] ||
+        { echo "other losses, and status 0"; exit 1; }
+elif [ "$SAME" = yes ]; then
+    cmp "$kept/out" "$tmp/faults.out" || exit 1
+fi
+SH
+
+# faults NAME BEFORE COMMAND...: SAME=yes says that its output is the same each time.
+faults() {
+    local name=$1 before=$2 status=0
+    shift 2
+    [ "${FAULT_ONLY:-$name}" = "$name" ] || return 0
+    NAME=$name SAME=${SAME:-no} "$driver" --shim "$shim" --tmp "$tmp/faults" \
+        --limit "$hang" --points "$points" --seed "${CADRE_TEST_SEED:-21}" \
+        ${KINDS:+--kinds "$KINDS"} --before "$before" --after "bash $tmp/after.sh" -- "$@" \
+        >"$tmp/said" 2>&1 || status=$?
+    grep -v ' faults of ' "$tmp/said" || true
+    echo "$name: $(grep ' faults of ' "$tmp/said")"
+    [ "$status" -eq 0 ] || failed=1
+}
+failed=0
+: >"$tmp/faults.out"
+clear="rm -rf $tmp/r"
+files=mmap,open,read,write,sync,rename,fork,thread,socket
+train=("$cadre" train "$tmp/tiny.ini" --out "$tmp/r")
+
+runs base 0 "$cadre" train "$tmp/tiny.ini" --out "$tmp/base"
+base="$clear; cp -a $tmp/base $tmp/r"
+faults single "$clear" "${train[@]}"
+KINDS=$files faults single-files "$clear" "${train[@]}"
+faults threads "$clear" "${train[@]}" --set strategy.stack=ddp:2
+faults processes "$clear" "${train[@]}" --set strategy.stack=ddp:2 --set comm.ranks=processes
+faults zero "$clear" "${train[@]}" --set strategy.stack=zero:2 --set zero.stage=3
+faults pipeline "$clear" "${train[@]}" --set strategy.stack=pipeline:2
+KINDS=$files faults resume "$base" "${train[@]}" --set checkpoint.resume=auto \
+    --set train.steps=5
+faults resume-memory "$base" "${train[@]}" --set checkpoint.resume=auto --set train.steps=5
+newest=$(last base)
+SAME=yes faults inspect "$clear" "$cadre" inspect "$newest"
+SAME=yes faults eval "$clear" "$cadre" eval "$tmp/tiny.ini" --from "$newest"
+SAME=yes faults generate "$clear" "$cadre" generate "$tmp/tiny.ini" --from "$newest" --prompt the --tokens 4 --seed 3
+SAME=yes faults options "$clear" "$cadre" options
+faults plugins "$clear" "$cadre" plugins
+faults report "$base" "$cadre" report "$tmp/r"
+[ "$failed" -eq 0 ] || fail "faults that were not survived"
