@@ -104,9 +104,12 @@ static cadre_status check_settings(const struct job *job, struct cadre_error *er
 
 static void log_run(const struct comparing *x, const struct job *job, bool done)
 {
+    /* what the layout says of cores and micro-batch is not a perturbation's */
     cadre_log(CADRE_LOG_INFO, "compare", "run %td of %zu, %s: %s, %s%s",
               job->task - x->task + 1, x->n_tasks, job->task->name, job->run->strategy,
-              job->run->layout, done ? " [done before]" : "");
+              job->task->perturbation >= 0 ? "with other rounding, to measure limits"
+                                           : job->run->layout,
+              done ? " [done before]" : "");
 }
 
 /* Train into the folder unless a resumed comparison finds it done, and read what it
@@ -486,7 +489,7 @@ static cadre_status arrange(struct comparing *x, enum cadre_compare_step step,
     /* opening ECG data leaves a cache in the folder, so what is there is seen before */
     if (step == CADRE_COMPARE_ALL &&
         strcmp(cadre_options_raw(x->request.options, "checkpoint.resume"), "auto") != 0)
-        CADRE_TRY(cadre_outdir_check(x->request.out, err));
+        CADRE_TRY(cadre_outdir_check(x->request.out, CADRE_OUTDIR_COMPARISON, err));
     CADRE_TRY(cadre_arrange(&x->request, &x->c, &x->arrangement, err));
     keep_tuning(&x->c);
     return cadre_tasks_create(&x->c, &x->task, &x->n_tasks, err);
