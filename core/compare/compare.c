@@ -18,6 +18,7 @@
 #include "core/compare/report/report.h"
 #include "core/compare/settings.h"
 #include "core/compare/task.h"
+#include "core/compare/timing/order.h"
 #include "core/compare/verdict/condition.h"
 #include "core/run/outdir.h"
 #include "core/run/resolved.h"
@@ -460,6 +461,20 @@ static cadre_status write_options(const struct comparing *x, struct cadre_error 
     return rc;
 }
 
+/* Told before anything trains, as it can be mended then. */
+static void warn_of_few_rounds(const struct comparing *x)
+{
+    const char *text = cadre_options_raw(x->request.options, "compare.rounds");
+    const long wanted = text ? strtol(text, NULL, 10) : 0;
+    bool timed = false;
+    for (size_t i = 0; i < x->c.n; i++)
+        timed = timed || !*x->c.run[i].untimed;
+    if (timed && wanted > 0 && wanted < CADRE_ROUNDS_LEAST)
+        cadre_log(CADRE_LOG_WARN, "compare",
+                  "%ld rounds rank nothing, %d are needed: raise compare.rounds",
+                  wanted, CADRE_ROUNDS_LEAST);
+}
+
 static cadre_status compare_all(struct comparing *x, struct cadre_error *err)
 {
     cadre_status rc = CADRE_OK;
@@ -471,6 +486,7 @@ static cadre_status compare_all(struct comparing *x, struct cadre_error *err)
     }
     CADRE_TRY(cadre_run_lock_take(&x->lock, x->request.out, err));
     CADRE_TRY(write_options(x, err));
+    warn_of_few_rounds(x);
     cadre_supervise_open(&x->watch);
     rc = train_all(x, err);
     if (rc == CADRE_OK)
