@@ -2,6 +2,7 @@
 #ifndef CADRE_BASE_CLOCK_H
 #define CADRE_BASE_CLOCK_H
 
+#include <stdbool.h>
 #include <sys/types.h>
 #include <time.h>
 
@@ -40,5 +41,9 @@ double cadre_clock_process_begin_s(pid_t pid);
 /* The same in seconds after the system's boot: with the pid it names a process, as
  * numbers are used again. NaN where there is none. [any thread] */
 double cadre_clock_process_boot_s(pid_t pid);
+
+/* Has it ended, and nobody has waited for it yet (state Z)? In a container without an
+ * init process it stays so. False where /proc does not say. [any thread] */
+bool cadre_clock_process_ended(pid_t pid);
 
 #endif

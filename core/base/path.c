@@ -70,7 +70,12 @@ cadre_status cadre_path_make_dirs(const char *path, struct cadre_error *err)
         if (part[i] != '/' && part[i] != 0)
             continue;
         part[i] = 0;
-        if (mkdir(part, 0777) != 0 && (errno != EEXIST || !cadre_path_is_dir(part)))
+        const bool made = mkdir(part, 0777) == 0;
+        if (!made && errno == EEXIST && !cadre_path_is_dir(part))
+            return cadre_fail(err, CADRE_E_IO,
+                              "cannot make folder '%s': there is a file of that name",
+                              part);
+        if (!made && errno != EEXIST)
             return cadre_fail_errno(err, CADRE_E_IO, errno, "cannot make folder '%s'",
                                     part);
         part[i] = path[i];

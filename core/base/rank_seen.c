@@ -133,7 +133,7 @@ static enum cadre_rank_alive alive(const struct cadre_rank_page_head *head)
 {
     const double begin = cadre_clock_process_boot_s((pid_t)head->pid);
     const bool there = kill((pid_t)head->pid, 0) == 0 || errno == EPERM;
-    if (!there)
+    if (!there || cadre_clock_process_ended((pid_t)head->pid))
         return CADRE_RANK_GONE;
     if (isnan(begin) || head->process_begin <= 0)
         return CADRE_RANK_ALIVE;

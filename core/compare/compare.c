@@ -18,6 +18,7 @@
 #include "core/compare/report/report.h"
 #include "core/compare/settings.h"
 #include "core/compare/task.h"
+#include "core/compare/timing/order.h"
 #include "core/compare/verdict/condition.h"
 #include "core/run/outdir.h"
 #include "core/run/resolved.h"
@@ -105,9 +106,12 @@ static cadre_status check_settings(const struct job *job, struct cadre_error *er
 
 static void log_run(const struct comparing *x, const struct job *job, bool done)
 {
+    /* what the layout says of cores and micro-batch is not a perturbation's */
     cadre_log(CADRE_LOG_INFO, "compare", "run %td of %zu, %s: %s, %s%s",
               job->task - x->task + 1, x->n_tasks, job->task->name, job->run->strategy,
-              job->run->layout, done ? " [done before]" : "");
+              job->task->perturbation >= 0 ? "with other rounding, to measure limits"
+                                           : job->run->layout,
+              done ? " [done before]" : "");
 }
 
 /* Train into the folder unless a resumed comparison finds it done, and read what it
@@ -460,6 +464,20 @@ static cadre_status write_options(const struct comparing *x, struct cadre_error 
     return rc;
 }
 
+/* Told before anything trains, as it can be mended then. */
+static void warn_of_few_rounds(const struct comparing *x)
+{
+    const char *text = cadre_options_raw(x->request.options, "compare.rounds");
+    const long wanted = text ? strtol(text, NULL, 10) : 0;
+    bool timed = false;
+    for (size_t i = 0; i < x->c.n; i++)
+        timed = timed || !*x->c.run[i].untimed;
+    if (timed && wanted > 0 && wanted < CADRE_ROUNDS_LEAST)
+        cadre_log(CADRE_LOG_WARN, "compare",
+                  "%ld rounds rank nothing, %d are needed: raise compare.rounds",
+                  wanted, CADRE_ROUNDS_LEAST);
+}
+
 static cadre_status compare_all(struct comparing *x, struct cadre_error *err)
 {
     cadre_status rc = CADRE_OK;
@@ -471,6 +489,7 @@ static cadre_status compare_all(struct comparing *x, struct cadre_error *err)
     }
     CADRE_TRY(cadre_run_lock_take(&x->lock, x->request.out, err));
     CADRE_TRY(write_options(x, err));
+    warn_of_few_rounds(x);
     cadre_supervise_open(&x->watch);
     rc = train_all(x, err);
     if (rc == CADRE_OK)
@@ -489,7 +508,7 @@ static cadre_status arrange(struct comparing *x, enum cadre_compare_step step,
     /* opening ECG data leaves a cache in the folder, so what is there is seen before */
     if (step == CADRE_COMPARE_ALL &&
         strcmp(cadre_options_raw(x->request.options, "checkpoint.resume"), "auto") != 0)
-        CADRE_TRY(cadre_outdir_check(x->request.out, err));
+        CADRE_TRY(cadre_outdir_check(x->request.out, CADRE_OUTDIR_COMPARISON, err));
     CADRE_TRY(cadre_arrange(&x->request, &x->c, &x->arrangement, err));
     keep_tuning(&x->c);
     return cadre_tasks_create(&x->c, &x->task, &x->n_tasks, err);

@@ -161,10 +161,12 @@ static void fix_rounds(struct measuring *m, double round_s)
     c->rounds = cadre_timetable_rounds(&m->timetable, m->n, round_s);
     cadre_log(CADRE_LOG_INFO, "compare", "%d rounds, about %s", c->rounds,
               cadre_measure_clock(c->rounds * round_s, time, sizeof time));
+    if (m->timetable.wanted > 0 && m->timetable.wanted < CADRE_ROUNDS_LEAST)
+        return; /* told before anything trained */
     if (c->rounds < CADRE_ROUNDS_LEAST)
         cadre_log(CADRE_LOG_WARN, "compare",
-                  "%d rounds rank nothing, %d are needed: raise compare.%s", c->rounds,
-                  CADRE_ROUNDS_LEAST, m->timetable.budget_s > 0 ? "budget" : "rounds");
+                  "%d rounds rank nothing, %d are needed: raise compare.budget",
+                  c->rounds, CADRE_ROUNDS_LEAST);
     else if (c->rounds < wanted)
         cadre_log(CADRE_LOG_WARN, "compare",
                   "%d rounds cannot tell one run from the %zu others, %d can",

@@ -248,16 +248,28 @@ static int silent(const char *fmt, ...)
     return 0;
 }
 
+/* To iniparser the section [run:exact] and the key exact of [run] are one name, of which
+ * it keeps what stands last; our entries have both. */
+static bool is_section(const struct cadre_ini *ini, const char *name)
+{
+    for (size_t i = 0; i < ini->n; i++)
+        if (!ini->entries[i].key && strcmp(ini->entries[i].section, name) == 0)
+            return true;
+    return false;
+}
+
 /* The value that iniparser has for an entry must be ours. */
-static cadre_status compare_value(const struct cadre_ini_entry *e, const char *path,
+static cadre_status compare_value(const struct cadre_ini *ini,
+                                  const struct cadre_ini_entry *e, const char *path,
                                   const dictionary *values, struct cadre_error *err)
 {
     char *name = cadre_format("%s:%s", e->section, e->key);
     if (!name)
         return no_memory(err, path);
     const char *value = iniparser_getstring(values, name, NULL);
+    const bool hidden = !value && is_section(ini, name);
     free(name);
-    if (value && strcmp(value, e->value) == 0)
+    if (hidden || (value && strcmp(value, e->value) == 0))
         return CADRE_OK;
     return cadre_fail(err, CADRE_E_INVALID,
                       "%s:%d: %s is ambiguous, '%.80s' or '%.80s': put the value "
@@ -303,7 +315,7 @@ static cadre_status compare(const struct cadre_ini *ini, const char *path, size_
                           path);
     for (size_t i = 0; i < ini->n && rc == CADRE_OK; i++)
         if (ini->entries[i].key)
-            rc = compare_value(&ini->entries[i], path, values, err);
+            rc = compare_value(ini, &ini->entries[i], path, values, err);
     iniparser_freedict(values);
     return rc;
 }

@@ -303,6 +303,10 @@ static cadre_status unknown_section(const struct cadre_options *options,
                                     struct cadre_error *err)
 {
     struct cadre_nearest nearest = {0};
+    const char *foreign = cadre_foreign_strategy(section);
+    if (foreign)
+        return cadre_fail(err, CADRE_E_INVALID, "%s: unknown section [%s]: %s", source,
+                          section, foreign);
     for (size_t i = 0; i < options->known_n; i++)
         cadre_nearest_offer(&nearest, section, options->known[i].section);
     for (size_t i = 0; i < options->allowed.n; i++)

@@ -209,25 +209,46 @@ static void put_shapes(struct cadre_text *out, const struct frame *f,
     cadre_text_printf(out, "\"/>\n");
 }
 
+/* A point between gaps, such as the only evaluation of a run: a line would not show. */
+static void add_lonely(struct cadre_text *lonely, const struct frame *f,
+                       const struct cadre_chart_series *series, size_t style, size_t k)
+{
+    cadre_chart_shape(lonely, style, x_at(f, step_of(f, style, k)),
+                      y_at(f, series->y[k]));
+}
+
 static void put_curve(struct cadre_text *out, const struct frame *f,
                       const struct cadre_chart_series *series, size_t style)
 {
     size_t every = f->x ? 1 : (series->n + POINTS - 1) / POINTS;
-    bool pen_down = false;
+    size_t stroke = 0, last = 0; /* points of the line so far, the latest of them */
+    struct cadre_text lonely = {0};
     cadre_text_printf(out, "<path class=\"line s%zu%s\" d=\"", style % STYLES,
                       style < STYLES ? "" : " again");
     for (size_t k = 0; k < series->n; k++) {
         if (k % every != 0 && k + 1 != series->n)
             continue;
-        bool drawn = isfinite(series->y[k]);
-        if (drawn)
-            cadre_text_printf(out, "%s%.1f %.1f", pen_down ? "L" : "M",
+        if (isfinite(series->y[k])) {
+            cadre_text_printf(out, "%s%.1f %.1f", stroke ? "L" : "M",
                               x_at(f, step_of(f, style, k)), y_at(f, series->y[k]));
-        pen_down = drawn;
+            last = k;
+            stroke++;
+            continue;
+        }
+        if (stroke == 1)
+            add_lonely(&lonely, f, series, style, last);
+        stroke = 0;
     }
+    if (stroke == 1)
+        add_lonely(&lonely, f, series, style, last);
     cadre_text_printf(out, "\"><title>");
     cadre_chart_text(out, series->name);
     cadre_text_printf(out, "</title></path>\n");
+    if (lonely.len > 0)
+        cadre_text_printf(out, "<path class=\"bar s%zu\" d=\"%s\"/>\n", style % STYLES,
+                          cadre_text_str(&lonely));
+    out->failed = out->failed || lonely.failed;
+    cadre_text_fini(&lonely);
     if (style >= STYLES)
         put_shapes(out, f, series, style);
 }

@@ -15,7 +15,7 @@
 #include "core/page/page.h"
 #include "core/run/format.h"
 
-enum { MOST_TAGS = 24, ITEMS = 24, TEXT = 320, MOST_BYTES = 1 << 30 };
+enum { MOST_TAGS = 24, ITEMS = 28, TEXT = 320, MOST_BYTES = 1 << 30 };
 
 /* ---- the setup ---- */
 
@@ -56,6 +56,23 @@ static void add_optimizer(struct setup *setup, const struct cadre_run_data *data
     if (name)
         snprintf(text, sizeof text, "%s%s%s", name, lr ? ", lr " : "", lr ? lr : "");
     add(setup, "optimizer", name ? text : NULL);
+}
+
+/* "gpt2: 2 layers, 32 channels, 2 heads, context 32" */
+static void add_model(struct setup *setup, const struct cadre_run_data *data)
+{
+    static const char *const keys[] = {"model.arch", "model.layers", "model.channels",
+                                       "model.heads", "model.context"};
+    const char *value[5];
+    char text[TEXT];
+    for (size_t i = 0; i < 5; i++) {
+        value[i] = cadre_run_data_option(data, keys[i]);
+        if (!value[i])
+            return;
+    }
+    snprintf(text, sizeof text, "%s: %s layers, %s channels, %s heads, context %s",
+             value[0], value[1], value[2], value[3], value[4]);
+    add(setup, "model", text);
 }
 
 /* The cuts of run.recut, the last ones where they are many. */
@@ -107,8 +124,11 @@ static void put_setup(const struct cadre_run_data *data, struct cadre_text *out)
     add_recuts(setup, data);
     add(setup, "machine", cadre_run_data_machine(data, text, sizeof text));
     add(setup, "device", cadre_run_data_text(data, NULL, "device"));
+    add_model(setup, data);
     add_count(setup, "parameters", cadre_run_data_number(data, "params"));
     add_option(setup, data, "data", "data.path");
+    add_count(setup, "training samples",
+              cadre_run_data_number(data, "train_samples_all"));
     add_option(setup, data, "precision", "train.precision");
     add_option(setup, data, "seed", "run.seed");
     add_option(setup, data, "exact", "run.exact");
@@ -336,8 +356,8 @@ static void put_foot(const struct cadre_run_data *data, bool beside,
         out, "soft",
         "Long runs are drawn in at most 800 points a curve, the lowest and the highest "
         "of as many stretches as half of them: no peak is lost. Times are those of "
-        "rank 0 after warm-up. One run says how fast it was, not whether it is faster "
-        "than another: cadre compare does.");
+        "rank 0 after warm-up, the parts of a step are means. One run says how fast it "
+        "was, not whether it is faster than another: cadre compare does.");
     if (beside)
         put_links(data, out);
 }

@@ -2,6 +2,7 @@
 #include "core/report/runs.h"
 
 #include <dirent.h>
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -84,6 +85,40 @@ static cadre_status add_inside(struct cadre_runs *runs, const char *dir,
     return rc;
 }
 
+/* Where a comparison's report has the run: 0 its baseline, then as they stand there. */
+static size_t place_of(const json_t *report, const struct cadre_run_data *run)
+{
+    const char *mine = cadre_path_basename(run->dir);
+    const char *base = json_string_value(json_object_get(report, "baseline"));
+    const json_t *list = json_object_get(report, "runs");
+    if (base && strcmp(base, mine) == 0)
+        return 0;
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const char *name =
+            json_string_value(json_object_get(json_array_get(list, i), "name"));
+        if (name && strcmp(name, mine) == 0)
+            return i + 1;
+    }
+    return SIZE_MAX;
+}
+
+/* Runs from `first` on as the comparison in `dir` shows them; others stay behind. */
+static void order_as_compared(struct cadre_runs *runs, size_t first, const char *dir)
+{
+    char *path = cadre_path_join(dir, "report.json");
+    json_t *report = path ? json_load_file(path, 0, NULL) : NULL;
+    for (size_t i = first + 1; report && i < runs->n; i++) {
+        struct cadre_run_data *run = runs->run[i];
+        const size_t place = place_of(report, run);
+        size_t at = i;
+        for (; at > first && place_of(report, runs->run[at - 1]) > place; at--)
+            runs->run[at] = runs->run[at - 1];
+        runs->run[at] = run;
+    }
+    json_decref(report);
+    free(path);
+}
+
 static cadre_status note_comparison(struct cadre_runs *runs, const char *dir,
                                     struct cadre_error *err)
 {
@@ -102,6 +137,7 @@ static cadre_status note_comparison(struct cadre_runs *runs, const char *dir,
 static cadre_status add_folder(struct cadre_runs *runs, const char *dir,
                                struct cadre_error *err)
 {
+    const size_t first = runs->n;
     size_t found = 0;
     cadre_status rc;
     if (cadre_run_data_is_run(dir))
@@ -113,8 +149,10 @@ static cadre_status add_folder(struct cadre_runs *runs, const char *dir,
     rc = inside ? add_inside(runs, inside, "", &found, err)
                 : cadre_no_memory(err, "a path");
     free(inside);
-    if (rc == CADRE_OK && found > 0)
+    if (rc == CADRE_OK && found > 0) {
+        order_as_compared(runs, first, dir);
         return note_comparison(runs, dir, err);
+    }
     if (rc == CADRE_OK)
         rc =
             cadre_fail(err, CADRE_E_INVALID,

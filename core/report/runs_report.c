@@ -39,6 +39,22 @@ static cadre_status refuse_other(const char *dir, struct cadre_error *err)
     return rc;
 }
 
+/* Is DIR another run's folder, whose page must not be replaced? */
+static cadre_status refuse_other_run(const struct cadre_run_data *run, const char *dir,
+                                     struct cadre_error *err)
+{
+    char *mine = realpath(run->dir, NULL), *there = realpath(dir, NULL);
+    const bool other =
+        cadre_run_data_is_run(dir) && (!mine || !there || strcmp(mine, there) != 0);
+    free(mine);
+    free(there);
+    return other ? cadre_fail(err, CADRE_E_INVALID,
+                              "--out: '%s' is the folder of another run than '%s', "
+                              "whose run.html would be replaced: choose another one",
+                              dir, run->dir)
+                 : CADRE_OK;
+}
+
 static cadre_status
 write_form(const struct cadre_runs *runs, const char *dir, const char *name,
            void (*form)(const struct cadre_runs *, struct cadre_text *),
@@ -80,8 +96,8 @@ static cadre_status write_files(const struct cadre_runs *runs,
 {
     const bool single = runs->n == 1;
     CADRE_TRY(make_out(out, err));
-    if (!single)
-        CADRE_TRY(refuse_other(out, err));
+    CADRE_TRY(single ? refuse_other_run(runs->run[0], out, err)
+                     : refuse_other(out, err));
     cadre_status rc = single ? cadre_run_page_save(runs->run[0], out, err)
                              : write_report(runs, out, err);
     if (rc == CADRE_E_IO && !request->out)

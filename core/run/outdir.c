@@ -77,11 +77,46 @@ static cadre_status check_config(const char *dir, struct cadre_error *err)
     return rc;
 }
 
-cadre_status cadre_outdir_check(const char *dir, struct cadre_error *err)
+/* The first file there that only a run, or only a comparison, leaves. */
+static const char *mark_of(const char *dir, enum cadre_outdir_use use)
+{
+    static const char *const of_a_run[] = {"metrics.jsonl", "summary.json",
+                                           "checkpoints",   "instances.json",
+                                           "restarts.json", NULL};
+    static const char *const of_a_comparison[] = {"comparison.ini", NULL};
+    const char *const *mark = use == CADRE_OUTDIR_RUN ? of_a_run : of_a_comparison;
+    for (bool there = false; *mark; mark++) {
+        char *path = cadre_path_join(dir, *mark);
+        there = path && cadre_path_exists(path);
+        free(path);
+        if (there)
+            break;
+    }
+    return *mark;
+}
+
+/* Their files would lie among each other, some under the same names. */
+static cadre_status check_use(const char *dir, enum cadre_outdir_use use,
+                              struct cadre_error *err)
+{
+    const bool run = use == CADRE_OUTDIR_RUN;
+    const char *other = mark_of(dir, run ? CADRE_OUTDIR_COMPARISON : CADRE_OUTDIR_RUN);
+    if (!other || mark_of(dir, use))
+        return CADRE_OK;
+    return cadre_fail(
+        err, CADRE_E_INVALID,
+        "--out: the folder '%s' holds a %s (%s), and this is a %s: choose "
+        "another one",
+        dir, run ? "comparison" : "run", other, run ? "run" : "comparison");
+}
+
+cadre_status cadre_outdir_check(const char *dir, enum cadre_outdir_use use,
+                                struct cadre_error *err)
 {
     char foreign[256] = "";
     bool ours = false;
     CADRE_TRY(check_config(dir, err));
+    CADRE_TRY(check_use(dir, use, err));
     DIR *open = opendir(dir);
     if (!open) /* not there yet, or told by who makes it */
         return CADRE_OK;

@@ -5,10 +5,15 @@
 
 #include "core/base/error.h"
 
-/* Refuse `dir` where it holds files and none of them is of a run or a comparison, or
- * where its config.ini is not what a run writes. A folder that is not there is fine, so
+/* What is to be written into the folder. */
+enum cadre_outdir_use { CADRE_OUTDIR_RUN, CADRE_OUTDIR_COMPARISON };
+
+/* Refuse `dir` where it holds files and none of them is of a run or a comparison, where
+ * its config.ini is not what a run writes, or where it holds a comparison and is for a
+ * run, or the other way. A folder that is not there is fine, so
  * is one with hidden files, logs (.log, .out, .err) and empty folders alone.
  * [any thread] Errors: CADRE_E_INVALID naming a file, CADRE_E_IO. */
-cadre_status cadre_outdir_check(const char *dir, struct cadre_error *err);
+cadre_status cadre_outdir_check(const char *dir, enum cadre_outdir_use use,
+                                struct cadre_error *err);
 
 #endif

@@ -130,7 +130,7 @@ cadre_status cadre_rundir_prepare(const struct cadre_spec *spec, bool resuming,
                                   struct cadre_run_lock *lock, struct cadre_error *err)
 {
     const bool benchmark = cadre_bench_wanted(&spec->config.bench);
-    CADRE_TRY(cadre_outdir_check(spec->out, err));
+    CADRE_TRY(cadre_outdir_check(spec->out, CADRE_OUTDIR_RUN, err));
     CADRE_TRY(make_folder(spec->out, err));
     if (lock) {
         CADRE_TRY(cadre_run_lock_take(lock, spec->out, err));

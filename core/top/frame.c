@@ -268,9 +268,9 @@ static void put_memory(struct cadre_top_line *line, const struct cadre_rank_seen
 /* ---- the time of a step ---- */
 
 const struct cadre_top_kind cadre_top_kinds[CADRE_TOP_KINDS] = {
-    {"compute", '#', CADRE_TOP_GREEN},    {"optimizer", '=', CADRE_TOP_BLUE},
-    {"exposed comm", '~', CADRE_TOP_RED}, {"waits", 'w', CADRE_TOP_YELLOW},
-    {"bubble", '.', CADRE_TOP_MAGENTA},   {"data", 'd', CADRE_TOP_CYAN},
+    {"compute", '#', CADRE_TOP_GREEN},  {"optimizer", '=', CADRE_TOP_BLUE},
+    {"exposed", '~', CADRE_TOP_RED},    {"waits", 'w', CADRE_TOP_YELLOW},
+    {"bubble", '.', CADRE_TOP_MAGENTA}, {"data", 'd', CADRE_TOP_CYAN},
     {"other", '-', CADRE_TOP_FAINT},
 };
 
@@ -345,7 +345,7 @@ static void put_legend(struct cadre_top_line *line, const struct cadre_top_snaps
 {
     char seconds[16];
     cadre_top_put_seconds(longest_step(s), seconds, sizeof seconds);
-    cadre_top_line_printf(line, "a full bar is %s:", seconds);
+    cadre_top_line_printf(line, "full bar %s:", seconds);
     for (int k = 0; k < CADRE_TOP_KINDS; k++) {
         cadre_top_line_colour(line, cadre_top_kinds[k].colour);
         cadre_top_line_printf(line, " %c", cadre_top_kinds[k].letter);

@@ -2,6 +2,7 @@
 #include "core/base/clock.h"
 
 #include <math.h>
+#include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -41,6 +42,21 @@ START_TEST(a_name_may_look_like_fields)
 }
 END_TEST
 
+START_TEST(who_has_ended_and_was_not_waited_for)
+{
+    siginfo_t info;
+    const pid_t child = fork();
+    if (child == 0)
+        _exit(0);
+    ck_assert_int_eq(waitid(P_PID, (id_t)child, &info, WEXITED | WNOWAIT), 0);
+    ck_assert_int_eq(kill(child, 0), 0); /* which tells nothing */
+    ck_assert(cadre_clock_process_ended(child));
+    ck_assert_int_eq(waitpid(child, NULL, 0), child);
+    ck_assert(!cadre_clock_process_ended(child));
+    ck_assert(!cadre_clock_process_ended(getpid()));
+}
+END_TEST
+
 START_TEST(a_process_that_is_not_there)
 {
     ck_assert(isnan(cadre_clock_process_begin_s(-1)));
@@ -54,6 +70,7 @@ Suite *test_suite(void)
     tcase_add_test(tc, this_process_began_before_now);
     tcase_add_test(tc, a_child_begins_after_its_parent);
     tcase_add_test(tc, a_name_may_look_like_fields);
+    tcase_add_test(tc, who_has_ended_and_was_not_waited_for);
     tcase_add_test(tc, a_process_that_is_not_there);
     suite_add_tcase(s, tc);
     return s;

@@ -90,6 +90,7 @@ START_TEST(makes_folders)
     ck_assert_int_eq(cadre_path_write_file(file, "x", 1, &err), CADRE_OK);
     ck_assert(!cadre_path_is_dir(file));
     ck_assert_int_eq(cadre_path_make_dirs(below, &err), CADRE_E_IO);
+    ck_assert_ptr_nonnull(strstr(err.text, "there is a file of that name"));
     ck_assert_ptr_nonnull(strstr(err.text, "cannot make folder '"));
     ck_assert_int_eq(cadre_path_make_dirs("", &err), CADRE_E_IO);
     free(file);

@@ -9,7 +9,7 @@
 build=$(cd "${1:-build}" && pwd)
 cadre=$build/cadre
 export TMPDIR=${TMPDIR:-/tmp}
-make -s -C "$build" bench_rank_page bench_top
+make -s -C "$build" bench_rank_page bench_top >/dev/null
 
 "$build/bench_rank_page" >"$tmp/costs"
 phase=$(awk '$1 == "phase" { print $2 }' "$tmp/costs")

@@ -23,6 +23,26 @@ for (const e of all("body *"))
     if (!e.closest("svg") && box(e).right > root.clientWidth + 1 && !scrolls(e))
         say("wide", `${e.tagName}.${e.className}`);
 
+// tables that go on at a side: rows keep their names in sight there
+for (const wide of all(".wide").filter((e) => e.scrollWidth > e.clientWidth + 1)) {
+    say("scrolled", wide.scrollWidth);
+    if (getComputedStyle(wide).backgroundImage.split("gradient").length < 5)
+        say("shade", "no shade at the sides");
+    wide.scrollLeft = wide.scrollWidth;
+    for (const name of all("th:first-child", wide))
+        if (Math.abs(box(name).left - box(wide).left) > 1)
+            say("lost", name.textContent);
+    wide.scrollLeft = 0;
+}
+
+// short names of options and runs that are broken, as "data.for" and "mat"
+for (const name of all("tbody th").filter((e) => /^[a-z_.]{1,20}$/.test(e.textContent))) {
+    const range = document.createRange();
+    range.selectNodeContents(name);
+    if (new Set([...range.getClientRects()].map((r) => Math.round(r.top))).size > 1)
+        say("broken", name.textContent);
+}
+
 // letters as they are on the screen, in px; boxes of the schedule
 const sizes = all("svg text").map((e) => {
     const svg = e.ownerSVGElement;

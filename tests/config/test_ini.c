@@ -90,6 +90,29 @@ START_TEST(reads_what_is_written)
 }
 END_TEST
 
+/* A run of a comparison may be called as a key of [run] is. */
+START_TEST(sections_called_as_a_key_hide_nothing)
+{
+    static const char *const texts[] = {
+        "[run]\nexact = no\n[run:exact]\n[run:seed]\ntrain.steps = 2\n",
+        "[run:exact]\n[run]\nexact = no\n[run:seed]\ntrain.steps = 2\n"};
+    for (size_t i = 0; i < 2; i++) {
+        struct cadre_ini ini;
+        struct cadre_error err = {0};
+        char *path = write_bytes(texts[i], strlen(texts[i]));
+        const char *exact = NULL;
+        ck_assert_msg(cadre_ini_load(&ini, path, &err) == CADRE_OK, "%s", err.text);
+        ck_assert_uint_eq(ini.n, 5);
+        for (size_t k = 0; k < ini.n; k++)
+            if (ini.entries[k].key && strcmp(ini.entries[k].key, "exact") == 0)
+                exact = ini.entries[k].value;
+        ck_assert_str_eq(exact, "no");
+        cadre_ini_fini(&ini);
+        free(path);
+    }
+}
+END_TEST
+
 START_TEST(refuses_what_would_be_changed)
 {
     static const struct {
@@ -282,6 +305,7 @@ Suite *test_suite(void)
     tcase_set_timeout(tc, 60);
     tcase_add_checked_fixture(tc, make_dir, remove_dir);
     tcase_add_test(tc, reads_what_is_written);
+    tcase_add_test(tc, sections_called_as_a_key_hide_nothing);
     tcase_add_test(tc, refuses_what_would_be_changed);
     tcase_add_test(tc, refuses_long_lines_and_values);
     tcase_add_test(tc, refuses_what_is_no_file);

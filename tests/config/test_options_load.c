@@ -11,6 +11,8 @@ static const struct options_wrong wrong[] = {
                             "train.steps"},
     {"[trian]\nsteps = 3\n", "unknown option trian.steps, the nearest is train.steps"},
     {"[modle]\n", "x.ini:1: unknown section [modle], the nearest is [model]"},
+    {"[fsdp]\nsharding = full\n",
+     "x.ini:2: unknown section [fsdp]: FSDP is zero with zero.stage = 3"},
     {"[train]\nlr = 1\n", "unknown option train.lr, the nearest is optim.lr"},
     {"[qqqqqq]\nzzz = 3\n", "unknown section [qqqqqq]"},
     {"[train]\nqqqqqqqqqqqq = 3\n", "none is like it"},

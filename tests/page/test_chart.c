@@ -64,6 +64,18 @@ START_TEST(curves_leave_gaps_and_thin_out)
 }
 END_TEST
 
+/* A line of one point would not show. */
+START_TEST(points_between_gaps_are_shapes)
+{
+    const double one[] = {2}, gaps[] = {1, NAN, 3, 4, NAN, 5};
+    const struct cadre_chart_series series[] = {{"one", one, 1}, {"gaps", gaps, 6}};
+    cadre_chart_lines(&text, "t", "y", series, 2);
+    ck_assert_uint_eq(count("<path class=\"bar s0\" d=\"M56.0 "), 1);
+    ck_assert_uint_eq(count("<path class=\"bar s1\" d=\"M56.0 "), 1);
+    ck_assert_uint_eq(count("h7v7h-7z"), 2); /* of the first and of the last step */
+}
+END_TEST
+
 START_TEST(curves_stand_at_their_steps)
 {
     const double y[] = {1, 2, 3}, x[] = {1, 51, 101};
@@ -296,6 +308,7 @@ Suite *test_suite(void)
     tcase_add_test(tc, text_is_escaped);
     tcase_add_test(tc, long_names_are_cut_by_characters);
     tcase_add_test(tc, curves_leave_gaps_and_thin_out);
+    tcase_add_test(tc, points_between_gaps_are_shapes);
     tcase_add_test(tc, curves_stand_at_their_steps);
     tcase_add_test(tc, odd_data_gives_finite_charts);
     tcase_add_test(tc, bars_have_whiskers);

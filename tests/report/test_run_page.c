@@ -48,6 +48,7 @@ START_TEST(the_page_shows_the_run)
         ">ddp:2<",
         ">here: A CPU, 2 cores<",
         ">1 234<",
+        ">gpt2: 2 layers, 32 channels, 2 heads, context 16<",
         "Training loss 2.1667 at step 6. Lowest validation loss 2.6667 at step 6",
         "A step took 100 ms in the median",
         "<title>Loss</title>",
@@ -61,7 +62,11 @@ START_TEST(the_page_shows_the_run)
         "&lt;activations&gt;",
         "href=\"metrics.jsonl\"",
     };
-    const struct report_run run = {.name = "one", .loss = 2};
+    const struct report_run run = {.name = "one",
+                                   .loss = 2,
+                                   .config = "[model]\narch = gpt2\nlayers = 2\n"
+                                             "channels = 32\nheads = 2\n"
+                                             "context = 16\n"};
     make(&run);
     expect(parts, sizeof parts / sizeof *parts);
     ck_assert_ptr_null(strstr(page, "<script"));

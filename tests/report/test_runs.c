@@ -184,6 +184,32 @@ START_TEST(folders_of_several_runs_are_opened)
 }
 END_TEST
 
+/* In the order of its report, the baseline first; a run that is not in it comes last.
+ */
+START_TEST(runs_of_a_comparison_stand_as_it_shows_them)
+{
+    static const struct report_run inner[] = {
+        {.name = "a"}, {.name = "b"}, {.name = "c"}, {.name = "d"}};
+    static const char report[] =
+        "{\"baseline\": \"c\", \"runs\": [{\"name\": \"d\"}, {\"name\": \"c\"}, "
+        "{\"name\": \"b\"}]}";
+    static const char *const expected[] = {"one", "c", "d", "b", "a"};
+    char whole[512], path[600];
+    snprintf(whole, sizeof whole, "%s/whole", dir);
+    snprintf(path, sizeof path, "%s/runs", whole);
+    make_folder(whole);
+    make_folder(path);
+    for (size_t i = 0; i < 4; i++)
+        report_run(path, &inner[i]);
+    test_file_put(whole, "report.json", report, sizeof report - 1);
+    char *const folders[] = {(char *)(uintptr_t)report_run(dir, &first), whole};
+    ck_assert_int_eq(cadre_runs_read(folders, 2, &runs, &err), CADRE_OK);
+    ck_assert_uint_eq(runs.n, 5);
+    for (size_t i = 0; i < 5; i++)
+        ck_assert_str_eq(runs.name[i], expected[i]);
+}
+END_TEST
+
 START_TEST(independent_runs_are_opened)
 {
     const struct report_run inner[] = {{.name = "instance-10"}, {.name = "instance-9"}};
@@ -259,6 +285,7 @@ Suite *test_suite(void)
     tcase_add_test(tc, the_page_draws_differences_of_the_same_training);
     tcase_add_test(tc, json_is_documented);
     tcase_add_test(tc, folders_of_several_runs_are_opened);
+    tcase_add_test(tc, runs_of_a_comparison_stand_as_it_shows_them);
     tcase_add_test(tc, independent_runs_are_opened);
     tcase_add_test(tc, names_are_told_apart);
     tcase_add_test(tc, what_is_no_run_is_refused);

@@ -37,13 +37,13 @@ static void put(const char *path, const char *text)
 
 START_TEST(new_and_empty_folders_are_fine)
 {
-    ck_assert_int_eq(cadre_outdir_check("none", NULL), CADRE_OK);
-    ck_assert_int_eq(cadre_outdir_check("out", NULL), CADRE_OK);
+    ck_assert_int_eq(cadre_outdir_check("none", CADRE_OUTDIR_RUN, NULL), CADRE_OK);
+    ck_assert_int_eq(cadre_outdir_check("out", CADRE_OUTDIR_RUN, NULL), CADRE_OK);
     put("out/.hidden", "");
     put("out/job.out", "a batch system's");
     put("out/job.log", "");
     ck_assert_int_eq(mkdir("out/logs", 0700), 0);
-    ck_assert_int_eq(cadre_outdir_check("out", NULL), CADRE_OK);
+    ck_assert_int_eq(cadre_outdir_check("out", CADRE_OUTDIR_RUN, NULL), CADRE_OK);
 }
 END_TEST
 
@@ -51,12 +51,14 @@ START_TEST(files_of_others_are_not_mixed_with_a_run)
 {
     struct cadre_error err = {0};
     put("out/Makefile", "all:");
-    ck_assert_int_eq(cadre_outdir_check("out", &err), CADRE_E_INVALID);
+    ck_assert_int_eq(cadre_outdir_check("out", CADRE_OUTDIR_RUN, &err),
+                     CADRE_E_INVALID);
     ck_assert_ptr_nonnull(strstr(err.text, "'out' holds other files ('Makefile')"));
     ck_assert_int_eq(unlink("out/Makefile"), 0);
     ck_assert_int_eq(mkdir("out/runs", 0700), 0);
     put("out/runs/x", "");
-    ck_assert_int_eq(cadre_outdir_check("out", NULL), CADRE_E_INVALID);
+    ck_assert_int_eq(cadre_outdir_check("out", CADRE_OUTDIR_RUN, NULL),
+                     CADRE_E_INVALID);
 }
 END_TEST
 
@@ -64,7 +66,28 @@ START_TEST(a_run_may_have_other_files_beside_it)
 {
     put("out/notes.md", "");
     put("out/metrics.jsonl", "");
-    ck_assert_int_eq(cadre_outdir_check("out", NULL), CADRE_OK);
+    ck_assert_int_eq(cadre_outdir_check("out", CADRE_OUTDIR_RUN, NULL), CADRE_OK);
+}
+END_TEST
+
+START_TEST(a_run_and_a_comparison_are_not_mixed)
+{
+    struct cadre_error err = {0};
+    put("out/comparison.ini", "");
+    ck_assert_int_eq(cadre_outdir_check("out", CADRE_OUTDIR_COMPARISON, NULL),
+                     CADRE_OK);
+    ck_assert_int_eq(cadre_outdir_check("out", CADRE_OUTDIR_RUN, &err),
+                     CADRE_E_INVALID);
+    ck_assert_ptr_nonnull(strstr(err.text, "holds a comparison (comparison.ini)"));
+    put("out/summary.json", "{}"); /* both, as an earlier version allowed */
+    ck_assert_int_eq(cadre_outdir_check("out", CADRE_OUTDIR_RUN, NULL), CADRE_OK);
+    ck_assert_int_eq(cadre_outdir_check("out", CADRE_OUTDIR_COMPARISON, NULL),
+                     CADRE_OK);
+    ck_assert_int_eq(unlink("out/comparison.ini"), 0);
+    ck_assert_int_eq(cadre_outdir_check("out", CADRE_OUTDIR_RUN, NULL), CADRE_OK);
+    ck_assert_int_eq(cadre_outdir_check("out", CADRE_OUTDIR_COMPARISON, &err),
+                     CADRE_E_INVALID);
+    ck_assert_ptr_nonnull(strstr(err.text, "holds a run (summary.json)"));
 }
 END_TEST
 
@@ -72,10 +95,11 @@ START_TEST(a_config_of_others_is_not_replaced)
 {
     struct cadre_error err = {0};
     put("out/config.ini", "[core]\nx = 1\n");
-    ck_assert_int_eq(cadre_outdir_check("out", &err), CADRE_E_INVALID);
+    ck_assert_int_eq(cadre_outdir_check("out", CADRE_OUTDIR_RUN, &err),
+                     CADRE_E_INVALID);
     ck_assert_ptr_nonnull(strstr(err.text, "out/config.ini"));
     put("out/config.ini", CADRE_OPTIONS_HEAD " More.\n[run]\n");
-    ck_assert_int_eq(cadre_outdir_check("out", NULL), CADRE_OK);
+    ck_assert_int_eq(cadre_outdir_check("out", CADRE_OUTDIR_RUN, NULL), CADRE_OK);
 }
 END_TEST
 
@@ -87,6 +111,7 @@ Suite *test_suite(void)
     tcase_add_test(tc, new_and_empty_folders_are_fine);
     tcase_add_test(tc, files_of_others_are_not_mixed_with_a_run);
     tcase_add_test(tc, a_run_may_have_other_files_beside_it);
+    tcase_add_test(tc, a_run_and_a_comparison_are_not_mixed);
     tcase_add_test(tc, a_config_of_others_is_not_replaced);
     suite_add_tcase(s, tc);
     return s;

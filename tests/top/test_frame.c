@@ -64,9 +64,14 @@ START_TEST(what_a_frame_says)
     has("all_reduce(dp) ddp bucket 3 3.0 MiB");
     has("250 ms ago");
     has("150/200 MiB");
-    has("a full bar is 100 ms: # compute");
+    has("full bar 100 ms: # compute");
     lacks("\033");
     lacks("slowest");
+    /* 80 columns have no room for memory, but for all letters of the bar */
+    draw(80, 0, false);
+    has("full bar 100 ms: # compute = optimizer ~ exposed w waits . bubble d data - "
+        "other");
+    lacks("150/200 MiB");
 }
 END_TEST
 
