@@ -92,17 +92,18 @@ static cadre_status take_source(struct cadre_options *options, const char *sourc
 {
     const char *init = cadre_options_raw(options, "model.init");
     const char *adapters = cadre_options_raw(options, "tune.adapters");
-    const bool dpo = strcmp(cadre_options_raw(options, "tune.method"), "dpo") == 0;
+    const char *method = cadre_options_raw(options, "tune.method");
+    const bool dpo = strcmp(method, "dpo") == 0;
     const bool full = strcmp(adapters, "none") == 0;
     if (!cadre_adapter_is(source)) {
         if (dpo && full && *init && !*cadre_options_raw(options, "tune.reference"))
             CADRE_TRY(set(options, "tune.reference", init, err));
         return set(options, "model.init", source, err);
     }
-    if (!dpo)
-        CADRE_TRY(set(options, "tune.method", "lora", err));
-    else if (full)
+    if (dpo && full)
         CADRE_TRY(set(options, "tune.adapters", "lora", err));
+    else if (!dpo && strcmp(method, "qlora") != 0)
+        CADRE_TRY(set(options, "tune.method", "lora", err));
     return set(options, "tune.adapter", source, err);
 }
 

@@ -63,8 +63,8 @@ static char *list_beside_file(const char *list, char separator, const char *file
 
 static char *path_of(const char *name, const char *value, const char *file)
 {
-    static const char *const keys[] = {"data.path", "data.labels", "data.tokenizer",
-                                       "model.init", "tune.adapter"};
+    static const char *const keys[] = {"data.path",  "data.labels",  "data.tokenizer",
+                                       "model.init", "tune.adapter", "tune.reference"};
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
         if (strcmp(name, keys[i]) == 0)
             return beside_file(value, strlen(value), file);

@@ -74,6 +74,13 @@ settings train.steps=2 train.eval_batches=1 "data.cache=$tmp/cache"
 (cd "$tmp" && runs conf 0 "$cadre" train "$CADRE_SRC/conf/finetune-qlora.ini" --out "$tmp/conf" "${sets[@]}")
 
 # ---- evaluating, and merging into the decoded matrices ----
+train tuned judged 0 "${qlora[@]}" train.steps=1 train.eval_batches=0
+runs judge 0 "$cadre" eval "$tmp/judged" --json
+want=$(sed -nE 's/.*"valid_loss": ?([^,}]+).*/\1/p' "$tmp/judged/metrics.jsonl")
+awk -F ': *' -v want="$want" '/"loss"/ { loss = $2 + 0 } END {
+    d = loss - want
+    exit !(loss > 0 && d < 1e-5 && d > -1e-5) }' "$tmp/judge.out" ||
+    fail "cadre eval does not find the loss of the run, $want, on the coded base"
 runs eval 0 "$cadre" eval "$tmp/exact" --json
 runs merge 0 "$cadre" merge "$tmp/exact" --out "$tmp/merged"
 sed -e "/^\[model\]/a init = $tmp/merged" "$tmp/tuned.ini" >"$tmp/merged.ini"
