@@ -161,6 +161,7 @@ void cadre_cli_args_fini(struct cadre_cli_args *args)
     free(args->set.item);
     free(args->stop.item);
     free(args->fail_if.item);
+    free(args->plan.what_if.item);
     free(args->ini);
     free(args->resume);
 }

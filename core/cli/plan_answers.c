@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/cli/plan_answers.h"
+#include "core/cli/plan_ask.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -141,6 +141,8 @@ static void own_json(struct cadre_json *j, const void *answers)
 {
     const struct cadre_plan_answers *a = answers;
     const struct cadre_plan_own *own = &a->own;
+    cadre_json_put_bool(j, "plugins_asked",
+                        a->question.ranks <= CADRE_PLAN_ASKED_RANKS);
     cadre_json_key(j, "own");
     if (!*own->stack) {
         cadre_json_null(j);
@@ -175,6 +177,9 @@ cadre_status cadre_plan_answer(const struct cadre_plan_answers *a,
     cadre_plan_own_print(a, stdout);
     cadre_plan_search_print(&a->search, &a->question, &a->hardware, &a->intervals,
                             (size_t)a->top, stdout);
+    if (a->question.ranks > CADRE_PLAN_ASKED_RANKS)
+        printf("\nplugins were not asked: Cadre runs %d ranks at most today\n",
+               CADRE_PLAN_ASKED_RANKS);
     return CADRE_OK;
 }
 

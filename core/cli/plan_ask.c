@@ -110,6 +110,8 @@ cadre_status cadre_plan_ask(struct cadre_plan_answers *a, size_t most,
 {
     cadre_status rc = CADRE_OK;
     cadre_log_set_level(CADRE_LOG_ERROR); /* what a run would warn of is no news here */
+    if (a->question.ranks > CADRE_PLAN_ASKED_RANKS)
+        return CADRE_OK;
     size_t tries = most + TRIES;
     for (size_t i = 0; i < a->search.legal && i < most && tries > 0 && rc == CADRE_OK;
          tries--) {

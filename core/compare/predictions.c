@@ -38,12 +38,12 @@ cadre_status cadre_predictions_make(struct cadre_comparison *comparison,
     return CADRE_OK;
 }
 
-static cadre_status put_lines(const struct cadre_comparison *c, FILE *file)
+static cadre_status put_lines(const struct cadre_comparison *c, bool first, FILE *file)
 {
     char date[32];
     cadre_report_date(date, sizeof date);
     bool wrong = false;
-    if (ftell(file) == 0)
+    if (first)
         wrong = fputs("date\thardware\trun\tstack\tforecast_s\tmeasured_s\terror\n",
                       file) < 0;
     for (size_t i = 0; i < c->n && !wrong; i++) {
@@ -65,9 +65,10 @@ cadre_status cadre_predictions_log(const struct cadre_comparison *c, const char 
     char *path = cadre_path_join(dir, "predictions.tsv");
     if (!path)
         return cadre_no_memory(err, "a path");
+    const bool first = !cadre_path_exists(path);
     FILE *file = fopen(path, "ae");
     cadre_status rc = CADRE_OK;
-    if (!file || fseek(file, 0, SEEK_END) != 0 || put_lines(c, file) != CADRE_OK)
+    if (!file || put_lines(c, first, file) != CADRE_OK)
         rc = CADRE_E_IO;
     if (file && fclose(file) != 0)
         rc = CADRE_E_IO;

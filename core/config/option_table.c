@@ -98,8 +98,7 @@ static const struct cadre_config_key table[] = {
     STR(data, tokenizer, "byte",
         "byte, or a folder or file of a tokenizer; not given: that of model.init"),
     ENUM(data, template, "alpaca", "alpaca, chatml, plain, model",
-         "instruct: how a record becomes text; not given: that of the tokenizer's "
-         "folder (model), if it has one"),
+         "instruct: how a record becomes text; not given: model, if there is one"),
     BOOL(data, train_on_prompt, "no",
          "instruct: prompts are targets too, not the answers alone"),
     ENUM(data, too_long, "truncate", "truncate, refuse",

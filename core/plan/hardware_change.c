@@ -47,7 +47,7 @@ static cadre_status change_one(struct cadre_hardware *hw,
                                const char *assignment, const char *value,
                                struct cadre_error *err)
 {
-    char *at = (char *)hw + k->field;
+    void *at = (char *)hw + k->field;
     const bool count = k->value == CADRE_HARDWARE_COUNT;
     const double before = count ? (double)*(int64_t *)at : *(double *)at;
     double after;

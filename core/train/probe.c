@@ -298,7 +298,7 @@ static cadre_status measure_link(struct bench *b, struct cadre_probe *out,
                               peer[i].err.text);
     out->link_latency_s = peer[0].latency;
     out->link_bytes_s =
-        (double)(LARGE / 4) / fmax(peer[0].seconds - peer[0].latency, 1e-9);
+        (double)LARGE / 4 / fmax(peer[0].seconds - peer[0].latency, 1e-9);
     return CADRE_OK;
 }
 

@@ -157,7 +157,7 @@ cadre_status cadre_int4_file_put(const struct cadre_safetensors *file,
     const uint64_t count = l.in * l.out, n = l.out * l.groups;
     const bool wide = model->config.dtype == CADRE_F64;
     const char *name = model->params[param].name;
-    float *x = malloc(count * sizeof *x), *scales = malloc(n * sizeof *scales);
+    float *x = calloc(count, sizeof *x), *scales = malloc(n * sizeof *scales);
     int8_t *codes = calloc(count, 1);
     cadre_status rc =
         x && scales && codes ? CADRE_OK : cadre_no_memory(err, "'%s'", name);

@@ -225,6 +225,8 @@ static void make_buckets(struct cadre_self *self)
         bucket->count = entry->at + entry->count - self->entry[bucket->first].at;
         uint64_t at = self->entry[bucket->first].at;
         for (uint32_t r = 0; r <= self->ranks; r++) {
+            /* make_room gave as many blocks and buckets as entries their offsets;
+             * NOLINTNEXTLINE(clang-analyzer-core.NullDereference) */
             uint64_t off = block->off[r] > at ? block->off[r] - at : 0;
             bucket->off[r] = off < bucket->count ? off : bucket->count;
         }

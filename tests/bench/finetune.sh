@@ -2,13 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # tests/bench/finetune.sh: which orderings of the published study of fine-tuning hold for
 # conf/compare-finetune.ini, as a markdown table: times by the referee's intervals, memory and
-# transfers as counted. "not shown": the intervals overlap, or the run was not timed. Needs a
+# transfers as counted. "not shown": the intervals overlap, or the run was not ranked. Needs a
 # built tree (CADRE_BUILD, or build/). COMPARISON names the folder of one that was made before.
 # usage: tests/bench/finetune.sh [SECTION.KEY=VALUE]...
 . "$(dirname "$0")/lib.sh"
 cadre=${CADRE_BUILD:-$top/build}/cadre
 out=${COMPARISON:-$tmp/out}
-# shellcheck disable=SC2154 # $sets is of lib.sh
 settings "data.cache=$tmp/cache" "$@"
 [ -n "${COMPARISON:-}" ] ||
     "$cadre" compare "$top/conf/compare-finetune.ini" --out "$out" "${sets[@]}" \
@@ -17,11 +16,12 @@ settings "data.cache=$tmp/cache" "$@"
 awk -F , '
     function value(run, key) { return cell[run, at[key]] }
 
-    # Bounds of a step in steps of the baseline, which is 1; "" where there is no interval.
+    # Bounds of a step in steps of the baseline, which is 1; "" of a run that the referee has
+    # not ranked, as where other processes disturbed the machine.
     function bound(run, side) {
         if (run == "lora-1")
             return 1
-        return value(run, "speedup_" side) == "" ? "" : 1 / value(run, "speedup_" side)
+        return value(run, "speed_verdict") == "not ranked" ? "" : 1 / value(run, "speedup_" side)
     }
     function holds_time(fast, slow) {
         if (bound(fast, "low") == "" || bound(slow, "low") == "")
@@ -40,7 +40,7 @@ awk -F , '
     function time_row(what, fast, slow, why) {
         h = holds_time(fast, slow)
         row(what, ms(fast) " and " ms(slow) " ms", h,
-            h == "no" ? why : "the intervals of the referee overlap, or there are none")
+            h == "no" ? why : "the intervals of the referee overlap, or it has not ranked the runs")
     }
 
     { sub(/\r$/, "") }
@@ -48,6 +48,12 @@ awk -F , '
     { if (NF != cells) { print "a line of report.csv has " NF " cells" >"/dev/stderr"; exit 1 }
       for (i = 1; i <= NF; i++) cell[$1, i] = $i }
     END {
+        n = split("lora-1 lora-2 full-1 full-2 qlora-1 qlora-2 qat-1 qat-2", all, " ")
+        for (i = 1; i <= n; i++)
+            if (value(all[i], "steps") == "") {
+                print "expected the run " all[i] " in report.csv, found none" >"/dev/stderr"
+                exit 1
+            }
         weights = sprintf("%.2f", value("full-1", "params") * 4 / 1048576)
         print "| published | here | holds | why not |"
         print "|---|---|---|---|"

@@ -118,6 +118,8 @@ has '^     1  single .* 100.0 %$'
 has '^     4  '
 
 # ---- plugins are asked ----
+plan "$conf/plan-70b.ini" --ranks 2048 "${h100[@]}" --top 1
+has '^plugins were not asked: Cadre runs 1024 ranks at most'
 # A stack that the plan does not know: what its ranks hold is exact.
 cat >own.ini <<END
 [run]

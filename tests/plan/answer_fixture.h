@@ -42,4 +42,10 @@ static const char *end_print(void)
     return printed;
 }
 
+static void forget_print(void)
+{
+    free(printed);
+    printed = NULL;
+}
+
 #endif

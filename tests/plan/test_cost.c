@@ -24,12 +24,12 @@ START_TEST(without_a_price_it_says_how_to_give_one)
     cadre_cost_print(&cost, &search, &question, NULL, 2, begin_print());
     ck_assert_ptr_nonnull(strstr(end_print(), "no price: give price_per_hour"));
     ck_assert_ptr_nonnull(strstr(printed, "not known"));
-    free(printed);
+    forget_print();
     ck_assert_int_eq(
         cadre_cost_print_json(&cost, &search, &question, NULL, begin_print()),
         CADRE_OK);
     ck_assert_ptr_nonnull(strstr(end_print(), "\"price\": null"));
-    free(printed);
+    forget_print();
 }
 END_TEST
 

@@ -61,12 +61,12 @@ START_TEST(prints_the_smallest_form_besides)
                     begin_print());
     ck_assert_ptr_nonnull(strstr(end_print(), "forecast, not measured"));
     ck_assert_ptr_nonnull(strstr(printed, "micro_batch"));
-    free(printed);
+    forget_print();
     ck_assert_int_eq(cadre_fit_print_json(&search, &search.found[0], &question,
                                           &round_machine, begin_print()),
                      CADRE_OK);
     ck_assert_ptr_nonnull(strstr(end_print(), "\"at_most\""));
-    free(printed);
+    forget_print();
 }
 END_TEST
 

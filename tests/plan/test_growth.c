@@ -22,10 +22,10 @@ START_TEST(powers_of_two)
                             points[3].tokens_s / 8 / points[0].tokens_s, 1e-12);
     cadre_growth_print(points, n, NULL, begin_print());
     ck_assert_ptr_nonnull(strstr(end_print(), "efficiency"));
-    free(printed);
+    forget_print();
     ck_assert_int_eq(cadre_growth_print_json(points, n, NULL, begin_print()), CADRE_OK);
     ck_assert_ptr_nonnull(strstr(end_print(), "\"ranks\": 16"));
-    free(printed);
+    forget_print();
 }
 END_TEST
 

@@ -29,10 +29,10 @@ START_TEST(each_change_alone_and_all_together)
     }
     cadre_what_if_print(w, n, begin_print());
     ck_assert_ptr_nonnull(strstr(end_print(), "all together"));
-    free(printed);
+    forget_print();
     ck_assert_int_eq(cadre_what_if_print_json(w, n, begin_print()), CADRE_OK);
     ck_assert_ptr_nonnull(strstr(end_print(), "\"change\": \"link.bandwidth=x0.001\""));
-    free(printed);
+    forget_print();
     free(w);
 }
 END_TEST
@@ -47,6 +47,28 @@ START_TEST(a_change_that_is_none_is_refused)
         cadre_what_if(&w, &n, &search, &question, &round_machine, changes, &err),
         CADRE_E_INVALID);
     ck_assert_ptr_null(w);
+}
+END_TEST
+
+/* What a plugin refused is not the best then; what asked for too many bytes may be. */
+START_TEST(what_plugins_refused_stays_refused)
+{
+    char same[] = "device.memory_gib=80", more[] = "device.memory_gib=160";
+    char *changes[] = {same, more, NULL};
+    struct cadre_what_if *w;
+    size_t n;
+    const struct cadre_plan_found best = search.found[0];
+    search.found[0] = search.found[--search.legal];
+    search.found[search.legal] = best;
+    struct cadre_plan_found *refused = &search.found[search.legal];
+    snprintf(refused->refused, sizeof refused->refused, "a plugin says no");
+    refused->asked = 100 * 1073741824.0;
+    ck_assert_int_eq(
+        cadre_what_if(&w, &n, &search, &question, &round_machine, changes, &err),
+        CADRE_OK);
+    ck_assert(!cadre_candidate_equal(&w[0].best.candidate, &best.candidate));
+    ck_assert(cadre_candidate_equal(&w[1].best.candidate, &best.candidate));
+    free(w);
 }
 END_TEST
 
@@ -70,6 +92,7 @@ Suite *test_suite(void)
     tcase_add_checked_fixture(tc, find_all, forget_all);
     tcase_add_test(tc, each_change_alone_and_all_together);
     tcase_add_test(tc, a_change_that_is_none_is_refused);
+    tcase_add_test(tc, what_plugins_refused_stays_refused);
     tcase_add_test(tc, nothing_can_run_then);
     suite_add_tcase(s, tc);
     return s;

@@ -208,8 +208,7 @@ START_TEST(merged_reloads_within_1e4)
 }
 END_TEST
 
-/* Rounded by qat: the logits of training, to the bit, where tokens alone are rounded.
- */
+/* Rounded by qat: the logits of training, to the bit, if tokens alone are rounded. */
 START_TEST(rounded_has_the_logits_of_qat)
 {
     struct cadre_model_config config =

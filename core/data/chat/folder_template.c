@@ -156,8 +156,8 @@ static cadre_status hash_of(const struct found *found, const json_t *tokens,
     return CADRE_OK;
 }
 
-static cadre_status open_found(const char *folder, struct found *found,
-                               struct cadre_folder_template *form,
+static cadre_status open_found(const char *spec, const char *folder,
+                               struct found *found, struct cadre_folder_template *form,
                                struct cadre_error *err)
 {
     CADRE_TRY(find(folder, found, err));
@@ -166,7 +166,7 @@ static cadre_status open_found(const char *folder, struct found *found,
                           "'%s' has no chat template: expected chat_template.jinja, or "
                           "chat_template in tokenizer_config.json (of several that "
                           "named default), found none",
-                          folder);
+                          spec);
     form->path = found->path;
     found->path = NULL;
     CADRE_TRY(read_tokens(folder, found->config, &form->tokens, err));
@@ -185,7 +185,7 @@ cadre_status cadre_folder_template_open(const char *tokenizer,
     struct found found = {0};
     char *folder = folder_of(tokenizer);
     struct cadre_folder_template *form = cadre_calloc(1, sizeof *form);
-    cadre_status rc = folder && form ? open_found(folder, &found, form, err)
+    cadre_status rc = folder && form ? open_found(tokenizer, folder, &found, form, err)
                                      : cadre_no_memory(err, "a template");
     found_fini(&found);
     free(folder);

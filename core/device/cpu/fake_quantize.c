@@ -11,17 +11,17 @@
 
 enum { STRIP = 256, LANES = 16, GRAIN = 16 };
 
-/* Elements [at, at + n) of a tensor, in fp32 and back. */
+/* Elements [at, at + n) of a tensor of one of four dtypes, in fp32 and back. */
 static void load(uint32_t dtype, const void *x, int64_t at, int64_t n, float *to)
 {
     if (dtype == CADRE_F32)
         memcpy(to, (const float *)x + at, (size_t)n * sizeof *to);
-    for (int64_t i = 0; dtype == CADRE_F64 && i < n; i++)
-        to[i] = (float)((const double *)x)[at + i];
-    for (int64_t i = 0; dtype == CADRE_BF16 && i < n; i++)
-        to[i] = cadre_bf16_to_f32(((const uint16_t *)x)[at + i]);
-    for (int64_t i = 0; dtype == CADRE_F16 && i < n; i++)
-        to[i] = cadre_f16_to_f32(((const uint16_t *)x)[at + i]);
+    else
+        for (int64_t i = 0; i < n; i++)
+            to[i] = dtype == CADRE_F64 ? (float)((const double *)x)[at + i]
+                    : dtype == CADRE_BF16
+                        ? cadre_bf16_to_f32(((const uint16_t *)x)[at + i])
+                        : cadre_f16_to_f32(((const uint16_t *)x)[at + i]);
 }
 
 static void store(uint32_t dtype, void *y, int64_t at, int64_t n, const float *from)

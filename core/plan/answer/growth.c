@@ -30,7 +30,7 @@ cadre_status cadre_growth(struct cadre_growth_point out[CADRE_GROWTH_POINTS], si
     for (int64_t ranks = range[0]; ranks <= range[1] && *n < CADRE_GROWTH_POINTS;
          ranks *= 2) {
         struct cadre_growth_point *p = &out[*n];
-        struct cadre_plan_search search;
+        struct cadre_plan_search search = {0};
         question.ranks = ranks;
         CADRE_TRY(cadre_plan_search(&search, &question, hw, err));
         *p = (struct cadre_growth_point){.ranks = ranks, .legal = search.legal};

@@ -29,22 +29,41 @@ static void count_overtaken(struct cadre_what_if *w,
         }
 }
 
+/* Whether its plugins refused a candidate, or ask for bytes that are not there then. */
+static bool is_refused(const struct cadre_plan_search *search,
+                       const struct cadre_candidate *c, const struct cadre_hardware *hw)
+{
+    const double there =
+        (hw->device.memory_gib - hw->device.reserve_gib) * 1073741824.0;
+    for (size_t i = search->legal; i < search->n; i++) {
+        const struct cadre_plan_found *f = &search->found[i];
+        const bool asked =
+            f->forecast.step > 0 && strncmp(f->refused, "needs at least", 14) != 0;
+        if (asked && cadre_candidate_equal(&f->candidate, c))
+            return f->asked <= 0 || f->asked > there;
+    }
+    return false;
+}
+
 static cadre_status answer(struct cadre_what_if *w,
                            const struct cadre_plan_search *search,
                            const struct cadre_plan_question *question,
                            const struct cadre_hardware *hw, struct cadre_error *err)
 {
-    struct cadre_plan_search then;
+    struct cadre_plan_search then = {0};
     const struct cadre_plan_found *best = &search->found[0];
     CADRE_TRY(cadre_plan_search(&then, question, hw, err));
     cadre_status rc = CADRE_OK;
-    if (then.legal == 0) {
+    size_t first = 0;
+    while (first < then.legal && is_refused(search, &then.found[first].candidate, hw))
+        first++;
+    if (first == then.legal) {
         rc = cadre_fail(err, CADRE_E_INVALID, "--what-if %s: then nothing can run",
                         w->change ? w->change : "(all)");
     } else {
         w->before = best->forecast.step;
         w->after = cadre_forecast(&question->transformer, &best->candidate, hw).step;
-        w->best = then.found[0];
+        w->best = then.found[first];
         w->moved = !cadre_candidate_equal(&w->best.candidate, &best->candidate);
         count_overtaken(w, search, question, hw);
     }

@@ -8,7 +8,7 @@
 struct cadre_what_if {
     const char *change; /* "link.bandwidth=+10%"; NULL: all changes together */
     double before, after; /* seconds of the candidate that is the best without it */
-    struct cadre_plan_found best; /* with it */
+    struct cadre_plan_found best; /* with it, of those that no plugin refused before */
     bool moved; /* that is another one */
     size_t overtaken; /* pairs of the candidates that run before and after it whose
                          order it turned */
