@@ -63,6 +63,10 @@ static cadre_status check_data(const struct cadre_options *options,
                                struct cadre_error *err)
 {
     const char *format = cadre_options_raw(options, "data.format");
+    if (strcmp(cadre_options_raw(options, "model.arch"), "vit") == 0)
+        return cadre_fail(err, CADRE_E_UNSUPPORTED,
+                          "model.arch = vit cannot be simulated, expected gpt2 or "
+                          "llama");
     if (strcmp(format, "text") == 0 || strcmp(format, "tokens") == 0)
         return CADRE_OK;
     return cadre_fail(err, CADRE_E_UNSUPPORTED,
@@ -90,6 +94,15 @@ static cadre_status check_ranks(const struct cadre_options *options, int ranks,
                       "--ranks is %d, and strategy.stack = %s is of %lld ranks; "
                       "--simulate looks at that stack alone: change one of them",
                       ranks, text, (long long)product);
+}
+
+/* Classes are the data's. */
+static cadre_status check_head(const struct cadre_spec *spec, struct cadre_error *err)
+{
+    if (spec->config.model.head != CADRE_CONFIG_CLASSIFY)
+        return CADRE_OK;
+    return cadre_fail(err, CADRE_E_UNSUPPORTED,
+                      "model.head = classify cannot be simulated, expected lm");
 }
 
 static cadre_status complete_vocab(struct cadre_spec *spec, struct cadre_error *err)
@@ -125,6 +138,7 @@ static cadre_status make_spec(const struct cadre_cli_args *args, int ranks,
         return rc;
     }
     CADRE_TRY(cadre_spec_create(options, &request, out, err));
+    CADRE_TRY(check_head(*out, err));
     return complete_vocab(*out, err);
 }
 

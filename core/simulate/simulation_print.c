@@ -28,9 +28,10 @@ static void put_seconds(const char *what, const char *axis, double s, double ste
                         FILE *out)
 {
     char name[64];
+    const double percent = step_s > 0 ? 100 * s / step_s : 0;
     snprintf(name, sizeof name, "%s%s%s", what, *axis ? " " : "", axis);
     fprintf(out, "  %-28s %12.6g s %6.1f %%\n", name, s,
-            step_s > 0 ? 100 * s / step_s : 0);
+            percent > -0.05 && percent < 0 ? 0 : percent);
 }
 
 static void put_parts(const struct cadre_simulation *s, FILE *out)

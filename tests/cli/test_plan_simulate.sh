@@ -142,6 +142,10 @@ refused "model.experts = 4 cannot be simulated" small.ini --simulate --ranks 1 "
     --set model.experts=4
 refused "fp64 cannot be simulated" small.ini --simulate --ranks 1 "${hw[@]}" \
     --set train.precision=fp64
+refused "model.head = classify cannot be simulated" small.ini --simulate --ranks 1 "${hw[@]}" \
+    --set model.head=classify
+refused "model.arch = vit cannot be simulated" small.ini --simulate --ranks 1 "${hw[@]}" \
+    --set model.arch=vit
 refused "data.format = instruct cannot be simulated" small.ini --simulate --ranks 1 "${hw[@]}" \
     --set data.format=instruct
 refused "model.vocab is 0" small.ini --simulate --ranks 1 "${hw[@]}" --set data.format=tokens
