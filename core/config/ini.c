@@ -248,8 +248,8 @@ static int silent(const char *fmt, ...)
     return 0;
 }
 
-/* To iniparser the section [run:exact] and the key exact of [run] are one name, of which
- * it keeps what stands last; our entries have both. */
+/* To iniparser the section [run:exact] and the key exact of [run] are one name, of
+ * which it keeps what stands last; our entries have both. */
 static bool is_section(const struct cadre_ini *ini, const char *name)
 {
     for (size_t i = 0; i < ini->n; i++)
