@@ -2,43 +2,70 @@
 #include "core/base/json_read.h"
 
 #include <pthread.h>
+#include <stdint.h>
 
 #include "core/base/memory.h"
 
-/* jansson calls some failed allocations faults of the text, and after others leaves out
- * what it had no memory for and says that all is well; errno it sets anew for each
- * number. So its allocations are watched: one flag for each thread, as it has no
- * argument to give one. */
-static _Thread_local bool starved;
+/* jansson calls some failed allocations faults of the text, after others leaves out
+ * what it had no memory for and says that all is well, and after one writes through a
+ * null pointer; errno it sets anew for each number. So its allocations are watched, and
+ * those that fail come from a reserve: it then ends as ever, and what it made is thrown
+ * away. Of each thread, as jansson's functions have no argument to give one. */
+enum { RESERVE_BYTES = 8192, UNIT = 16 };
+struct reserve {
+    _Alignas(UNIT) char bytes[RESERVE_BYTES];
+    size_t used;
+    bool starved;
+};
+static _Thread_local struct reserve *reserve; /* while a text is read */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static json_malloc_t inner; /* written once */
+static json_malloc_t inner; /* written once, as the next */
+static json_free_t inner_free;
 
 static void *take(size_t bytes)
 {
     void *block = inner(bytes);
-    if (!block)
-        starved = true;
+    struct reserve *r = reserve;
+    if (block || !r)
+        return block;
+    r->starved = true;
+    if (bytes > RESERVE_BYTES - r->used)
+        return NULL;
+    block = r->bytes + r->used;
+    r->used += (bytes + UNIT - 1) / UNIT * UNIT;
     return block;
+}
+
+static void give(void *block)
+{
+    const struct reserve *r = reserve;
+    const uintptr_t at = (uintptr_t)block;
+    if (!r || at < (uintptr_t)r->bytes || at >= (uintptr_t)r->bytes + RESERVE_BYTES)
+        inner_free(block);
 }
 
 static void watch(void)
 {
-    json_free_t give;
-    json_get_alloc_funcs(&inner, &give);
+    json_get_alloc_funcs(&inner, &inner_free);
     json_set_alloc_funcs(take, give);
 }
 
 json_t *cadre_json_load(const char *text, size_t bytes, size_t flags, json_error_t *why,
                         bool *no_memory)
 {
+    struct reserve own;
+    own.used = 0;
+    own.starved = false;
     pthread_once(&once, watch);
-    starved = false;
+    reserve = &own;
     json_t *root = json_loadb(text, bytes, flags, why);
-    *no_memory = starved;
-    if (!starved)
-        return root;
-    json_decref(root);
-    return NULL;
+    *no_memory = own.starved;
+    if (own.starved) { /* parts of it are in the reserve */
+        json_decref(root);
+        root = NULL;
+    }
+    reserve = NULL;
+    return root;
 }
 
 cadre_status cadre_json_read(const char *text, size_t bytes, const char *path,

@@ -26,10 +26,9 @@
 
 static bool has(const char *dir, const char *name)
 {
-    char *path = cadre_path_join(dir, name);
-    bool there = path && cadre_path_exists(path);
-    free(path);
-    return there;
+    char path[4096]; /* no memory to lack: a folder would be taken for another */
+    const int n = snprintf(path, sizeof path, "%s/%s", dir, name);
+    return n > 0 && (size_t)n < sizeof path && cadre_path_exists(path);
 }
 
 static bool ends_with(const char *text, const char *end)

@@ -20,7 +20,10 @@ static void *allocate(size_t bytes)
 
 START_TEST(no_memory_is_told_from_bad_text)
 {
-    static const char good[] = "{\"a\": [1, 2.5, \"text\\u00e9\", {\"b\": null}]}";
+    /* longer keys than 16 bytes too: there jansson itself would crash */
+    static const char good[] =
+        "{\"a\": [1, 2.5, \"text\\u00e9\", {\"b\": null}], \"a_key_of_some_length\": "
+        "\"and a text that is longer than its first room\"}";
     struct cadre_error err = {0};
     json_t *root = NULL;
     int failed = 0;
