@@ -165,7 +165,7 @@ static const struct cadre_config_key table[] = {
     F64(optim, clip, "0", 0, 1e9, "gradient clipping: largest global norm; 0: off"),
     ENUM(
         tune, method, "full", "full, lora, qlora, dpo, qat",
-        "what trains: all, or adapters of a frozen model; on pairs (dpo), rounded (qat)"),
+        "what trains: all, or adapters (lora, qlora); on pairs (dpo), rounded (qat)"),
     ENUM(tune, base, "full", "full, nf4",
          "how frozen matrices of blocks are stored; nf4: in 4.13 bits a weight"),
     STR(tune, targets, "all",

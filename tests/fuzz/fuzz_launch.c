@@ -32,11 +32,16 @@ void fuzz_nodelist(const uint8_t *data, size_t size)
 void fuzz_rendezvous(const uint8_t *data, size_t size)
 {
     char where[256], given[16] = "rank 0's bytes";
+    struct cadre_secret secret = {.given = true}; /* of zeros */
     struct cadre_error err = {0};
     fuzz_file("meeting.1", data, size);
     snprintf(where, sizeof where, "file://%s/meeting", fuzz_file(NULL, NULL, 0));
-    const struct cadre_rendezvous job = {
-        .where = where, .job = "fuzz", .rank = 0, .size = 2, .timeout_s = 0.001};
+    const struct cadre_rendezvous job = {.where = where,
+                                         .job = "fuzz",
+                                         .rank = 0,
+                                         .size = 2,
+                                         .timeout_s = 0.001,
+                                         .secret = &secret};
     cadre_rendezvous_meet(&job, given, sizeof given, NULL, &err);
     cadre_rendezvous_forget(&job);
     unlink(where + strlen("file://"));
