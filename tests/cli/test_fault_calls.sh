@@ -74,7 +74,7 @@ faults() {
     local name=$1 before=$2 status=0
     shift 2
     [ "${FAULT_ONLY:-$name}" = "$name" ] || return 0
-    NAME=$name SAME=${SAME:-no} "$driver" --shim "$shim" --tmp "$tmp/faults" \
+    NAME=$name SAME=${SAME:-no} ${FAULT_LINES:+env FAULT_LINES=2} "$driver" --shim "$shim" --tmp "$tmp/faults" \
         --limit "$hang" --points "$points" --seed "${CADRE_TEST_SEED:-21}" \
         ${KINDS:+--kinds "$KINDS"} --before "$before" --after "bash $tmp/after.sh" -- "$@" \
         >"$tmp/said" 2>&1 || status=$?
@@ -93,7 +93,7 @@ base="$clear; cp -a $tmp/base $tmp/r"
 faults single "$clear" "${train[@]}"
 KINDS=$files faults single-files "$clear" "${train[@]}"
 faults threads "$clear" "${train[@]}" --set strategy.stack=ddp:2
-faults processes "$clear" "${train[@]}" --set strategy.stack=ddp:2 --set comm.ranks=processes
+FAULT_LINES=2 faults processes "$clear" "${train[@]}" --set strategy.stack=ddp:2 --set comm.ranks=processes
 faults zero "$clear" "${train[@]}" --set strategy.stack=zero:2 --set zero.stage=3
 faults pipeline "$clear" "${train[@]}" --set strategy.stack=pipeline:2
 KINDS=$files faults resume "$base" "${train[@]}" --set checkpoint.resume=auto \
@@ -103,7 +103,7 @@ newest=$(last base)
 SAME=yes faults inspect "$clear" "$cadre" inspect "$newest"
 SAME=yes faults eval "$clear" "$cadre" eval "$tmp/tiny.ini" --from "$newest"
 SAME=yes faults generate "$clear" "$cadre" generate "$tmp/tiny.ini" --from "$newest" --prompt the --tokens 4 --seed 3
-SAME=yes faults options "$clear" "$cadre" options
+faults options "$clear" "$cadre" options
 faults plugins "$clear" "$cadre" plugins
 faults report "$base" "$cadre" report "$tmp/r"
 [ "$failed" -eq 0 ] || fail "faults that were not survived"
