@@ -163,9 +163,8 @@ static const struct cadre_config_key table[] = {
         "decay of adamw's second moment; of lion's momentum"),
     F64(optim, eps, "1e-8", 0, 1, "epsilon of adamw and adamw8bit"),
     F64(optim, clip, "0", 0, 1e9, "gradient clipping: largest global norm; 0: off"),
-    ENUM(
-        tune, method, "full", "full, lora, qlora, dpo, qat",
-        "what trains: all, or adapters (lora, qlora); on pairs (dpo), rounded (qat)"),
+    ENUM(tune, method, "full", "full, lora, qlora, dpo, qat",
+         "what trains: all, or adapters (lora, qlora); on pairs (dpo), rounded (qat)"),
     ENUM(tune, base, "full", "full, nf4",
          "how frozen matrices of blocks are stored; nf4: in 4.13 bits a weight"),
     STR(tune, targets, "all",
