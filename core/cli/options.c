@@ -14,7 +14,9 @@ static cadre_status make_all(struct cadre_options **out, struct cadre_error *err
     if (rc != CADRE_OK)
         return rc;
     char **names = cadre_plugin_list("");
-    for (char **name = names; name && *name; name++) {
+    if (!names)
+        return cadre_no_memory(err, "the names of plugins");
+    for (char **name = names; *name; name++) {
         const struct cadre_plugin_handle *plugin;
         if (rc == CADRE_OK)
             rc = cadre_plugin_load(*name, "", &plugin, err);
@@ -29,6 +31,7 @@ static cadre_status make_all(struct cadre_options **out, struct cadre_error *err
 static cadre_status show(const struct cadre_cli_args *args, struct cadre_error *err)
 {
     struct cadre_options *all = NULL;
+    size_t shown = 0;
     const struct cadre_options_view view = {
         .pattern = args->conf,
         .columns =
@@ -37,7 +40,9 @@ static cadre_status show(const struct cadre_cli_args *args, struct cadre_error *
     cadre_status rc = make_all(&all, err);
     if (rc == CADRE_OK && args->json)
         rc = cadre_options_print_json(all, &view, stdout, err);
-    else if (rc == CADRE_OK && cadre_options_print_reference(all, &view, stdout) == 0)
+    else if (rc == CADRE_OK)
+        rc = cadre_options_print_reference(all, &view, stdout, &shown, err);
+    if (rc == CADRE_OK && !args->json && shown == 0)
         rc = cadre_fail(err, CADRE_E_INVALID,
                         "no option has '%s' in its name or its help; `cadre options` "
                         "lists all",

@@ -122,9 +122,12 @@ struct cadre_options_view {
 };
 
 /* The reference: key, help, type, range, default; with a pattern also names of other
- * programs. Returns how many options it shows. */
-size_t cadre_options_print_reference(const struct cadre_options *options,
-                                     const struct cadre_options_view *view, FILE *file);
+ * programs. *shown: how many options it shows. Errors: CADRE_E_RESOURCE, with a part of
+ * the reference written. */
+cadre_status cadre_options_print_reference(const struct cadre_options *options,
+                                           const struct cadre_options_view *view,
+                                           FILE *file, size_t *shown,
+                                           struct cadre_error *err);
 
 /* The same as an array of objects: key, type, expected, default, min, max, choices,
  * help, elsewhere. Errors: CADRE_E_IO. */

@@ -57,8 +57,9 @@ static void list_foreign(const struct option *o, struct cadre_text *out)
                               *foreign[i].of ? " of " : "", foreign[i].of);
 }
 
-static void print_option(const struct option *o, const struct cadre_options_view *view,
-                         FILE *file)
+static cadre_status print_option(const struct option *o,
+                                 const struct cadre_options_view *view, FILE *file,
+                                 struct cadre_error *err)
 {
     const int columns = view->columns > 0 ? view->columns : 1 << 20;
     struct cadre_text kind = {0}, out = {0}, elsewhere = {0};
@@ -72,10 +73,13 @@ static void print_option(const struct option *o, const struct cadre_options_view
         list_foreign(o, &elsewhere);
     if (elsewhere.len)
         cadre_terminal_wrap(&out, "", INDENT, cadre_text_str(&elsewhere), columns);
-    fputs(cadre_text_str(&out), file);
+    const bool complete = !kind.failed && !out.failed && !elsewhere.failed;
+    if (complete)
+        fputs(cadre_text_str(&out), file);
     cadre_text_fini(&kind);
     cadre_text_fini(&out);
     cadre_text_fini(&elsewhere);
+    return complete ? CADRE_OK : cadre_no_memory(err, "the reference of %s", o->name);
 }
 
 /* Has an option before this one the same section? */
@@ -87,10 +91,12 @@ static bool section_was_before(const struct cadre_options *options, size_t at)
     return false;
 }
 
-size_t cadre_options_print_reference(const struct cadre_options *options,
-                                     const struct cadre_options_view *view, FILE *file)
+cadre_status cadre_options_print_reference(const struct cadre_options *options,
+                                           const struct cadre_options_view *view,
+                                           FILE *file, size_t *shown,
+                                           struct cadre_error *err)
 {
-    size_t shown = 0;
+    *shown = 0;
     for (size_t i = 0; i < options->known_n; i++) {
         const char *section = options->known[i].section;
         bool headed = false;
@@ -100,18 +106,18 @@ size_t cadre_options_print_reference(const struct cadre_options *options,
             if (strcmp(o->section, section) != 0 || !is_shown(o, view->pattern))
                 continue;
             if (!headed)
-                fprintf(file, "%s[%s]\n", shown ? "\n" : "", section);
+                fprintf(file, "%s[%s]\n", *shown ? "\n" : "", section);
             headed = true;
-            shown++;
-            print_option(o, view, file);
+            ++*shown;
+            CADRE_TRY(print_option(o, view, file, err));
         }
     }
     if (view->pattern)
-        return shown;
+        return CADRE_OK;
     fputs("\n[run:NAME]\n", file);
     fprintf(file, "  %-18s another value of that option, for one run of a comparison\n",
             "section.key");
-    return shown;
+    return CADRE_OK;
 }
 
 /* ---- JSON ---- */

@@ -14,7 +14,9 @@ START_TEST(reference_names_every_key)
     struct cadre_options *o = options_create();
     const struct cadre_options_view all = {0};
     FILE *file = open_memstream(&text, &n);
-    const size_t shown = cadre_options_print_reference(o, &all, file);
+    size_t shown;
+    ck_assert_int_eq(cadre_options_print_reference(o, &all, file, &shown, NULL),
+                     CADRE_OK);
     fclose(file);
     cadre_option_table(&known);
     ck_assert_uint_eq(shown, known);
@@ -38,7 +40,7 @@ static char *shown(const char *pattern, int columns, size_t *n)
     struct cadre_options *o = options_create();
     const struct cadre_options_view view = {pattern, columns};
     FILE *file = open_memstream(&text, &bytes);
-    *n = cadre_options_print_reference(o, &view, file);
+    ck_assert_int_eq(cadre_options_print_reference(o, &view, file, n, NULL), CADRE_OK);
     fclose(file);
     cadre_options_destroy(o);
     return text;
