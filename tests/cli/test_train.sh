@@ -94,9 +94,9 @@ train text nowhere 2 checkpoint.resume="$tmp/none"
 says nowhere "none"
 
 # A disk that is full.
-if [ "$(id -u)" -eq 0 ] && mkdir "$tmp/small" && mount -t tmpfs -o size=700k none "$tmp/small"; then
+if [ "$(id -u)" -eq 0 ] && mkdir "$tmp/small" && mount -t tmpfs -o size=1064k none "$tmp/small"; then
     trap 'umount "$tmp/small"; clean_up' EXIT
-    # the first checkpoint fits, a second one does not
+    # status pages and the first checkpoint fit, a second one does not
     train text small/run 1 train.steps=4 checkpoint.every=2 checkpoint.keep=0 \
         strategy.stack=ddp:2
     says small/run "[Nn]o space|full"
