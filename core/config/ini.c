@@ -283,6 +283,7 @@ static cadre_status compare_value(const struct cadre_ini *ini,
 static dictionary *load(const char *path, size_t bytes)
 {
     void *room = malloc(ROOM_BYTES + 8 * bytes);
+    errno = ENOMEM;
     if (!room)
         return NULL;
     free(room);

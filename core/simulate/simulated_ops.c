@@ -364,6 +364,17 @@ static cadre_status dequantize(struct cadre_device *device, const int8_t *q,
     return cadre_simulated_pass(device, (double)count * (size_of(dtype) + 1));
 }
 
+/* Largest magnitudes are read first. */
+static cadre_status fake_quantize(struct cadre_device *device,
+                                  const struct cadre_fake_quantize *a)
+{
+    const double count = (double)a->rows * (double)a->columns;
+    const uint32_t grad = a->wide ? cadre_dtype_wide(a->dtype) : a->dtype;
+    return cadre_simulated_pass(device, count * (2 * size_of(a->dtype) +
+                                                 (a->y ? size_of(a->dtype) : 0) +
+                                                 (a->grad ? 2 * size_of(grad) : 0)));
+}
+
 static cadre_status scatter_add(struct cadre_device *device, uint32_t dtype, void *x,
                                 int64_t count, const void *values,
                                 const int32_t *indices, int64_t k, double by)
@@ -456,6 +467,7 @@ static void fill_rest(struct cadre_device_ops *ops)
     ops->topk = topk;
     ops->quantize = quantize;
     ops->dequantize = dequantize;
+    ops->fake_quantize = fake_quantize;
     ops->scatter_add = scatter_add;
     ops->orthonormalize = orthonormalize;
     ops->axpby = axpby;

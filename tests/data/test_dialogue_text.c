@@ -76,7 +76,7 @@ START_TEST(other_names_are_refused)
     struct cadre_error err = {0};
     ck_assert_int_eq(cadre_chat_template_parse("vicuna", &form, &err), CADRE_E_INVALID);
     ck_assert_ptr_nonnull(
-        strstr(err.text, "alpaca, chatml or plain, found \"vicuna\""));
+        strstr(err.text, "alpaca, chatml, plain or model, found \"vicuna\""));
 }
 END_TEST
 
