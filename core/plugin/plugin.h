@@ -80,7 +80,8 @@ void cadre_plugin_values_fini(struct cadre_values *values);
 char *cadre_plugin_record_path(const char *plugin);
 
 /* Short names of all plugins found in the search folders, sorted; each a heap string in
- * a heap array ended by NULL. */
+ * a heap array ended by NULL. NULL: no memory, no
+ * descriptors, or a broken disk. */
 char **cadre_plugin_list(const char *plugin_path);
 
 #endif

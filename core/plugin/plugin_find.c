@@ -3,6 +3,7 @@
  * own, then folders relative to the program's own file, so that a build tree and a
  * moved install prefix both work. */
 #include <dirent.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -153,29 +154,37 @@ cadre_status cadre_plugin_find(const struct cadre_plugin_places *places,
 struct names {
     char **list;
     size_t n;
+    bool failed; /* not the files' fault: some may be missing */
 };
 
 static void offer_name(struct names *names, const char *name, const char *path)
 {
     bool has_entry = false;
-    if (!cadre_plugin_is_name(name) ||
-        cadre_plugin_file_check(path, NULL, &has_entry, NULL) || !has_entry)
+    if (!cadre_plugin_is_name(name))
+        return;
+    const cadre_status rc = cadre_plugin_file_check(path, NULL, &has_entry, NULL);
+    names->failed |= rc == CADRE_E_RESOURCE || rc == CADRE_E_IO;
+    if (rc != CADRE_OK || !has_entry)
         return;
     for (size_t i = 0; i < names->n; i++)
         if (!strcmp(names->list[i], name))
             return;
     char **grown = cadre_realloc(names->list, names->n + 2, sizeof *grown);
-    if (!grown)
+    if (grown)
+        names->list = grown;
+    char *copy = grown ? cadre_strdup(name) : NULL;
+    names->failed |= !copy;
+    if (!copy)
         return;
-    names->list = grown;
-    names->list[names->n] = cadre_strdup(name);
-    if (names->list[names->n])
-        names->list[++names->n] = NULL;
+    names->list[names->n] = copy;
+    names->list[++names->n] = NULL;
 }
 
 static void list_place(const struct cadre_plugin_place *place, struct names *names)
 {
     DIR *dir = opendir(place->dir);
+    names->failed |=
+        !dir && (errno == ENOMEM || errno == EMFILE || errno == ENFILE || errno == EIO);
     if (!dir)
         return;
     for (struct dirent *entry = readdir(dir); entry; entry = readdir(dir)) {
@@ -199,11 +208,17 @@ static int compare_names(const void *a, const void *b)
 
 char **cadre_plugin_list_places(const struct cadre_plugin_places *places)
 {
-    struct names names = {cadre_calloc(1, sizeof(char *)), 0};
+    struct names names = {.list = cadre_calloc(1, sizeof(char *))};
     if (!names.list)
         return NULL;
     for (size_t i = 0; i < places->n; i++)
         list_place(&places->place[i], &names);
+    if (names.failed) {
+        for (size_t i = 0; i < names.n; i++)
+            free(names.list[i]);
+        free(names.list);
+        return NULL;
+    }
     qsort(names.list, names.n, sizeof *names.list, compare_names);
     return names.list;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/report/runs_report.h"
 
+#include <errno.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,11 +44,17 @@ static cadre_status refuse_other(const char *dir, struct cadre_error *err)
 static cadre_status refuse_other_run(const struct cadre_run_data *run, const char *dir,
                                      struct cadre_error *err)
 {
+    if (!cadre_run_data_is_run(dir))
+        return CADRE_OK;
     char *mine = realpath(run->dir, NULL), *there = realpath(dir, NULL);
-    const bool other =
-        cadre_run_data_is_run(dir) && (!mine || !there || strcmp(mine, there) != 0);
+    const int why = errno;
+    const bool known = mine && there, other = known && strcmp(mine, there) != 0;
     free(mine);
     free(there);
+    if (!known)
+        return cadre_fail_errno(err, CADRE_E_IO, why,
+                                "cannot tell whether --out '%s' is the folder of '%s'",
+                                dir, run->dir);
     return other ? cadre_fail(err, CADRE_E_INVALID,
                               "--out: '%s' is the folder of another run than '%s', "
                               "whose run.html would be replaced: choose another one",

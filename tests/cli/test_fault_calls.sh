@@ -103,7 +103,7 @@ newest=$(last base)
 SAME=yes faults inspect "$clear" "$cadre" inspect "$newest"
 SAME=yes faults eval "$clear" "$cadre" eval "$tmp/tiny.ini" --from "$newest"
 SAME=yes faults generate "$clear" "$cadre" generate "$tmp/tiny.ini" --from "$newest" --prompt the --tokens 4 --seed 3
-faults options "$clear" "$cadre" options
+SAME=yes faults options "$clear" "$cadre" options
 faults plugins "$clear" "$cadre" plugins
 faults report "$base" "$cadre" report "$tmp/r"
 [ "$failed" -eq 0 ] || fail "faults that were not survived"
