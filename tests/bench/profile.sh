@@ -1,0 +1,65 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# tests/bench/profile.sh [SIZE]...: where a training step's time goes on a GPU, kernel by
+# kernel: of Cadre and, where python3 has PyTorch, of gpt2_torch.py at the same shape. Two
+# tables a size: milliseconds a step, launches a step, kernel; idle is time without a kernel.
+#   sizes: those of gpu.sh (124M)
+#   --build FILE: only builds the collector, for a machine without a compiler, where it
+#   lies beside this script
+#   environment: CADRE ("cadre"), PYTHON ("python3"), DEVICE (cuda), PRECISION (bf16), STEPS
+#   (20: the last half is counted), KEEP (a folder for the lines)
+. "$(dirname "$0")/lib.sh"
+cadre=${CADRE:-cadre} python=${PYTHON:-python3} steps=${STEPS:-20} device=${DEVICE:-cuda}
+precision=${PRECISION:-bf16} keep=${KEEP:-$tmp}
+
+build() { # FILE
+    local home=${CUDA_HOME:-/usr/local/cuda}
+    cc -O2 -shared -fPIC -I"$home/include" -I"$home/extras/CUPTI/include" \
+        "$here/cuda_kernels.c" -o "$1" \
+        -L"$home/lib" -L"$home/lib64" -L"$home/extras/CUPTI/lib64" -lcupti ||
+        fail "cuda_kernels.c does not build: CUPTI of the CUDA toolkit is needed"
+}
+
+if [ "${1:-}" = --build ]; then
+    build "${2:?a file}"
+    exit
+fi
+sizes=("$@")
+[ ${#sizes[@]} -gt 0 ] || sizes=(124M)
+collector=$here/cuda_kernels.so
+if [ ! -e "$collector" ]; then
+    collector=$tmp/cuda_kernels.so
+    build "$collector"
+fi
+
+# collect NAME PROGRAM...: its kernels in $keep/NAME, its words in $tmp/log.
+collect() {
+    local name=$1
+    shift
+    CUDA_INJECTION64_PATH=$collector CADRE_KERNELS=$keep/$name "$@" >"$tmp/said" \
+        2>"$tmp/log" || fail "$name: $(tail -n 1 "$tmp/log")"
+    [ -s "$keep/$name" ] || fail "$name: no kernel was seen: $(tail -n 1 "$tmp/log")"
+}
+
+for size in "${sizes[@]}"; do
+    take "$size"
+    write_shape "$tmp/run.ini" "train.precision=$precision" optim.clip=1 \
+        "device.kind=$device" "train.steps=$steps"
+    write_tokens 500000 $((vocab < 32000 ? vocab : 32000))
+    # twice: the second run finds its algorithms chosen
+    for run in first second; do
+        rm -rf "$tmp/run"
+        collect "$size.cadre" "$cadre" train "$tmp/run.ini" --out "$tmp/run"
+    done
+    echo "## $size, Cadre"
+    "$python" "$here/cuda_kernels.py" "$keep/$size.cadre" "$steps"
+    if [ "$device" = cuda ] && "$python" -c 'import torch' 2>/dev/null; then
+        collect "$size.torch" "$python" "$here/gpt2_torch.py" --arch "$arch" \
+            --layers "$layers" --channels "$channels" --heads "$heads" --kv-heads "$kv" \
+            --hidden "$hidden" --vocab "$vocab" --batch "$micro" --time "$time" \
+            --steps $((steps - steps / 2)) --warmup $((steps / 2)) --device cuda \
+            --precision "$precision"
+        echo "## $size, PyTorch: $(text how "$tmp/said")"
+        "$python" "$here/cuda_kernels.py" "$keep/$size.torch" "$steps"
+    fi
+done
