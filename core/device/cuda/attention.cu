@@ -6,6 +6,8 @@
 #include "core/device/cuda/attention.cuh"
 #include "core/device/cuda/kernels.h"
 
+#include <cuda_runtime_api.h>
+
 enum { MOST_HEAD_SIZE = 256, MOST_TIME = 65535 * 8, MOST_BEHIND = 65535, WARPS = 8 };
 
 static const double LOG2_E = 1.4426950408889634074;
@@ -52,6 +54,18 @@ static bool for_tensor_cores(const struct cadre_attention *a, bool backward)
     if (!aligned(a->q, a->k, a->v, backward ? NULL : a->out))
         return false;
     return !backward || aligned(a->dout, a->dq, a->dk, a->dv);
+}
+
+/* wgmma is of compute capability 9.0 alone. */
+static bool has_wgmma(const struct cadre_attention *a)
+{
+    int gpu = 0, major = 0, minor = 0;
+    return a->head_size == 64 && cudaGetDevice(&gpu) == cudaSuccess &&
+           cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, gpu) ==
+               cudaSuccess &&
+           cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, gpu) ==
+               cudaSuccess &&
+           major == 9 && minor == 0;
 }
 
 /* Are there keys without a query? */
@@ -134,6 +148,9 @@ extern "C" cadre_status cadre_cuda_attention_fwd(const struct cadre_attention *a
         return CADRE_E_DEVICE;
     if (is_behind(a))
         return cadre_attention_kept_fwd(a->dtype, a->batch, view, (cudaStream_t)stream);
+    if (tensor_cores && has_wgmma(a))
+        return cadre_attention_wgmma_fwd(a->dtype, a->batch, view,
+                                         (cudaStream_t)stream);
     if (tensor_cores)
         return cadre_attention_mma_fwd(a->dtype, a->batch, view, (cudaStream_t)stream);
     return cadre_attention_plain_fwd(a->dtype, a->batch, view, (cudaStream_t)stream);
@@ -160,7 +177,9 @@ extern "C" cadre_status cadre_cuda_attention_bwd(const struct cadre_attention *a
     if (!is_supported(a, true))
         return CADRE_E_DEVICE;
     CADRE_TRY(launch_statistics(a, view, stream));
-    if (tensor_cores)
+    if (tensor_cores && has_wgmma(a))
+        rc = cadre_attention_wgmma_bwd(a->dtype, a->batch, view, (cudaStream_t)stream);
+    else if (tensor_cores)
         rc = cadre_attention_mma_bwd(a->dtype, a->batch, view, (cudaStream_t)stream);
     else
         rc = cadre_attention_plain_bwd(a->dtype, a->batch, view, (cudaStream_t)stream);

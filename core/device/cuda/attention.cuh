@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shared by the attention kernels: the problem as a kernel sees it, and a block's
  * position in it. attention.cu chooses between the kernels on the tensor cores
- * (attention_fwd.cu, attention_bwd.cu), the plain ones (attention_plain.cu), and those
+ * (attention_fwd.cu, attention_bwd.cu; attention_wgmma.cu on Hopper), the plain ones (attention_plain.cu), and those
  * of queries behind other keys (attention_kept.cu). */
 #ifndef CADRE_DEVICE_CUDA_ATTENTION_CUH
 #define CADRE_DEVICE_CUDA_ATTENTION_CUH
@@ -83,5 +83,12 @@ cadre_status cadre_attention_mma_fwd(uint32_t dtype, int64_t batch,
 cadre_status cadre_attention_mma_bwd(uint32_t dtype, int64_t batch,
                                      const struct cadre_attention_view &view,
                                      cudaStream_t stream);
+/* Heads of 64 on a GPU of compute capability 9.0. */
+cadre_status cadre_attention_wgmma_fwd(uint32_t dtype, int64_t batch,
+                                       const struct cadre_attention_view &view,
+                                       cudaStream_t stream);
+cadre_status cadre_attention_wgmma_bwd(uint32_t dtype, int64_t batch,
+                                       const struct cadre_attention_view &view,
+                                       cudaStream_t stream);
 
 #endif

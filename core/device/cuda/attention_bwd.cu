@@ -6,12 +6,10 @@
  *
  * For dk and dv the scores are computed transposed, so that the probabilities are in
  * registers in the layout of the next product. */
-#include "core/device/cuda/attention_mma.cuh"
+#include "core/device/cuda/attention_softmax.cuh"
 
 namespace
 {
-
-const float LOG2_E = 1.44269504088896341f;
 
 enum { MT = 1, OWN = 16 * MT * CADRE_MMA_WARPS, PASSING = 64 };
 
@@ -55,31 +53,6 @@ __device__ __forceinline__ void load_queries(uint32_t *to,
                            true);
 }
 
-/* s becomes the transposed probabilities, ds their gradient before scaling. `key` is
- * the token of this lane's first row, `query` that of its first column; `last` is the
- * last key of all queries, or -1 where a query sees the keys up to its own. */
-template <int NT>
-__device__ __forceinline__ void
-transposed_gradient(float s[MT][NT][4], float ds[MT][NT][4], const float *stats,
-                    float scale, int key, int query, bool masked, int last)
-{
-#pragma unroll
-    for (int n = 0; n < NT; n++) {
-        /* lse and delta of two neighbours */
-        const int at = n * 8 + cadre_mma_lane() % 4 * 2;
-        const float4 of = *(const float4 *)(stats + at * 2);
-#pragma unroll
-        for (int i = 0; i < MT * 4; i++) {
-            const int m = i / 4, e = i % 4, row = key + m * 16 + e / 2 * 8;
-            float p = cadre_exp2(s[m][n][e] * scale - (e % 2 ? of.z : of.x));
-            if (masked && row > (last < 0 ? query + n * 8 + e % 2 : last))
-                p = 0;
-            s[m][n][e] = p;
-            ds[m][n][e] = p * (ds[m][n][e] - (e % 2 ? of.w : of.y));
-        }
-    }
-}
-
 /* dk and dv of a tile of keys, over the queries that see it, head after head of the
  * group. */
 template <typename T, int D>
@@ -95,7 +68,7 @@ __global__ void __launch_bounds__(CADRE_MMA_THREADS)
     const int mine = first + cadre_mma_warp() * 16 * MT;
     const int begin = a.full ? 0 : first; /* of the queries that see these keys */
     const int tiles = (a.time - begin + QUERIES - 1) / QUERIES;
-    const float scale = (float)a.scale * LOG2_E;
+    const float scale = (float)a.scale * CADRE_LOG2_E;
     float dk[MT][D / 8][4], dv[MT][D / 8][4], by[MT][2], one[MT][2];
     clear<D>(dk);
     clear<D>(dv);
@@ -120,10 +93,12 @@ __global__ void __launch_bounds__(CADRE_MMA_THREADS)
             continue; /* all before this warp's keys */
         cadre_mma_scores<T, D, MT, NT>(s, k, q);
         cadre_mma_scores<T, D, MT, NT>(ds, v, q + TILE);
-        transposed_gradient<NT>(s, ds, (const float *)(q + 2 * TILE), scale,
-                                mine + lane / 4, query + lane % 4 * 2,
-                                mine + 16 * MT - 1 > (a.full ? a.time - 1 : query),
-                                a.full ? a.time - 1 : -1);
+        const float *stats = (const float *)(q + 2 * TILE);
+        cadre_probability_transposed<MT, NT>(
+            s, stats, scale, mine + lane / 4, query + lane % 4 * 2,
+            mine + 16 * MT - 1 > (a.full ? a.time - 1 : query),
+            a.full ? a.time - 1 : -1);
+        cadre_gradient_transposed<MT, NT>(ds, s, stats);
         cadre_mma_mix<T, D, MT, NT>(dv, s, q + TILE);
         cadre_mma_mix<T, D, MT, NT>(dk, ds, q);
     }
@@ -135,25 +110,6 @@ __global__ void __launch_bounds__(CADRE_MMA_THREADS)
                               first, a.time, dk, by, k);
     cadre_mma_store<T, D, MT>(cadre_attention_rows_out<T>(a, a.dv, a.ldv, b, kv), a.ldv,
                               first, a.time, dv, one, v);
-}
-
-/* ds becomes the gradient of the scores before scaling; stats[m][half] of this lane's
- * rows. */
-template <int NT>
-__device__ __forceinline__ void gradient(const float s[MT][NT][4], float ds[MT][NT][4],
-                                         const float2 stats[MT][2], float scale,
-                                         int query, int key, bool masked, int last)
-{
-#pragma unroll
-    for (int i = 0; i < MT * NT * 4; i++) {
-        const int m = i / (NT * 4), n = i / 4 % NT, e = i % 4;
-        const float2 of = stats[m][e / 2];
-        float p = cadre_exp2(s[m][n][e] * scale - of.x);
-        if (masked &&
-            key + n * 8 + e % 2 > (last < 0 ? query + m * 16 + e / 2 * 8 : last))
-            p = 0;
-        ds[m][n][e] = p * (ds[m][n][e] - of.y);
-    }
 }
 
 /* dq of a tile of queries, over the keys it sees. */
@@ -171,7 +127,7 @@ __global__ void __launch_bounds__(CADRE_MMA_THREADS)
     const int first = (int)(gridDim.y - 1 - blockIdx.y) * OWN, lane = cadre_mma_lane();
     const int end = cadre_attention_end(a, first + OWN);
     const int mine = first + cadre_mma_warp() * 16 * MT;
-    const float scale = (float)a.scale * LOG2_E;
+    const float scale = (float)a.scale * CADRE_LOG2_E;
     const float2 *rows =
         (const float2 *)a.stats + (int64_t)blockIdx.x * a.padded + mine + lane / 4;
     float dq[MT][D / 8][4], by[MT][2];
@@ -203,9 +159,10 @@ __global__ void __launch_bounds__(CADRE_MMA_THREADS)
             continue; /* all above the diagonal */
         cadre_mma_scores<T, D, MT, NT>(s, q, k);
         cadre_mma_scores<T, D, MT, NT>(ds, dout, k + TILE);
-        gradient<NT>(s, ds, stats, scale, mine + lane / 4, key + lane % 4 * 2,
-                     key + KEYS - 1 > (a.full ? a.time - 1 : mine),
-                     a.full ? a.time - 1 : -1);
+        cadre_probability<MT, NT>(s, stats, scale, mine + lane / 4, key + lane % 4 * 2,
+                                  key + KEYS - 1 > (a.full ? a.time - 1 : mine),
+                                  a.full ? a.time - 1 : -1);
+        cadre_gradient<MT, NT>(ds, s, stats);
         cadre_mma_mix<T, D, MT, NT>(dq, ds, k);
     }
     cadre_mma_store<T, D, MT>(cadre_attention_rows_out<T>(a, a.dq, a.ldq, b, head),

@@ -2,12 +2,10 @@
 /* FlashAttention-2, forward (Dao 2023): a block has a tile of queries and loops over
  * the keys up to its end with an online softmax in base 2. The next keys are loaded
  * during the product with values, the values while scores are computed. */
-#include "core/device/cuda/attention_mma.cuh"
+#include "core/device/cuda/attention_softmax.cuh"
 
 namespace
 {
-
-const float LOG2_E = 1.44269504088896341f, LN_2 = 0.69314718055994531f;
 
 enum { MT = 2, ROWS = 16 * MT * CADRE_MMA_WARPS };
 
@@ -15,81 +13,6 @@ enum { MT = 2, ROWS = 16 * MT * CADRE_MMA_WARPS };
 template <int D> struct shape {
     enum { KEYS = D == 64 ? 64 : 32, NT = KEYS / 8 };
 };
-
-/* State of a warp between tiles; sums are this lane's part. */
-template <int D> struct state {
-    float acc[MT][D / 8][4];
-    float most[MT][2], sum[MT][2];
-};
-
-/* One step of the softmax: s becomes 2^((s - most) * scale). `first` is the token of
- * this lane's first row, `key` that of its first column; `last` is the last key of all
- * rows, or -1 where a row sees the keys up to its own. */
-template <int D>
-__device__ __forceinline__ void softmax_step(struct state<D> &w,
-                                             float s[MT][shape<D>::NT][4], float scale,
-                                             int first, int key, bool masked, int last)
-{
-    enum { NT = shape<D>::NT };
-#pragma unroll
-    for (int i = 0; i < MT * 2; i++) {
-        const int m = i / 2, half = i % 2, row = first + m * 16 + half * 8;
-        float top = w.most[m][half], sum = 0;
-#pragma unroll
-        for (int j = 0; j < NT * 2; j++) {
-            float *x = &s[m][j / 2][half * 2 + j % 2];
-            if (masked && key + j / 2 * 8 + j % 2 > (last < 0 ? row : last))
-                *x = -INFINITY;
-            top = fmaxf(top, *x);
-        }
-        top = fmaxf(top, __shfl_xor_sync(CADRE_FULL_WARP, top, 1));
-        top = fmaxf(top, __shfl_xor_sync(CADRE_FULL_WARP, top, 2));
-        const float shrink = cadre_exp2((w.most[m][half] - top) * scale);
-        const float base = top * scale;
-        w.most[m][half] = top;
-#pragma unroll
-        for (int j = 0; j < NT * 2; j++) {
-            float *x = &s[m][j / 2][half * 2 + j % 2];
-            *x = cadre_exp2(*x * scale - base);
-            sum += *x;
-        }
-        w.sum[m][half] = w.sum[m][half] * shrink + sum;
-#pragma unroll
-        for (int n = 0; n < D / 8; n++) {
-            w.acc[m][n][half * 2] *= shrink;
-            w.acc[m][n][half * 2 + 1] *= shrink;
-        }
-    }
-}
-
-/* lse of this lane's rows; sums become factors of the accumulators */
-template <int D>
-__device__ __forceinline__ void finish(struct state<D> &w, float *lse, float scale,
-                                       int first, int time)
-{
-#pragma unroll
-    for (int i = 0; i < MT * 2; i++) {
-        const int m = i / 2, half = i % 2, row = first + m * 16 + half * 8;
-        float sum = w.sum[m][half];
-        sum += __shfl_xor_sync(CADRE_FULL_WARP, sum, 1);
-        sum += __shfl_xor_sync(CADRE_FULL_WARP, sum, 2);
-        if (cadre_mma_lane() % 4 == 0 && row < time)
-            lse[row] = w.most[m][half] * scale * LN_2 + logf(sum);
-        w.sum[m][half] = 1 / sum;
-    }
-}
-
-template <int D> __device__ __forceinline__ void begin(struct state<D> &w)
-{
-#pragma unroll
-    for (int i = 0; i < MT * D / 2; i++)
-        w.acc[i / (D / 2)][i / 4 % (D / 8)][i % 4] = 0;
-#pragma unroll
-    for (int i = 0; i < MT * 2; i++) {
-        w.most[i / 2][i % 2] = -INFINITY;
-        w.sum[i / 2][i % 2] = 0;
-    }
-}
 
 template <typename T, int D>
 __global__ void __launch_bounds__(CADRE_MMA_THREADS)
@@ -105,9 +28,9 @@ __global__ void __launch_bounds__(CADRE_MMA_THREADS)
     const int first = (int)(gridDim.y - 1 - blockIdx.y) * ROWS; /* long ones first */
     const int end = cadre_attention_end(a, first + ROWS);
     const int mine = first + cadre_mma_warp() * 16 * MT, lane = cadre_mma_lane();
-    const float scale = (float)a.scale * LOG2_E;
-    struct state<D> w;
-    begin(w);
+    const float scale = (float)a.scale * CADRE_LOG2_E;
+    struct cadre_softmax<D, MT> w;
+    cadre_softmax_begin(w);
     cadre_mma_load<T, D, ROWS>(q, cadre_attention_rows<T>(a, a.q, a.ldq, b, head),
                                a.ldq, first, a.time);
     cadre_mma_load<T, D, KEYS>(k, from_k, a.ldk, 0, a.time);
@@ -129,13 +52,13 @@ __global__ void __launch_bounds__(CADRE_MMA_THREADS)
         cadre_copy_commit();
         if (!works)
             continue;
-        softmax_step<D>(w, s, scale, mine + lane / 4, key + lane % 4 * 2,
-                        key + KEYS - 1 > (a.full ? a.time - 1 : mine),
-                        a.full ? a.time - 1 : -1);
+        cadre_softmax_step<D, MT, NT>(w, s, scale, mine + lane / 4, key + lane % 4 * 2,
+                                      key + KEYS - 1 > (a.full ? a.time - 1 : mine),
+                                      a.full ? a.time - 1 : -1);
         cadre_mma_mix<T, D, MT, NT>(w.acc, s, v);
     }
-    finish<D>(w, (float *)a.lse + (int64_t)blockIdx.x * a.time, scale, mine + lane / 4,
-              a.time);
+    cadre_softmax_end<D, MT>(w, (float *)a.lse + (int64_t)blockIdx.x * a.time, scale,
+                             mine + lane / 4, a.time);
     cadre_mma_store<T, D, MT>(cadre_attention_rows_out<T>(a, a.out, a.ldo, b, head),
                               a.ldo, first, a.time, w.acc, w.sum, q);
 }

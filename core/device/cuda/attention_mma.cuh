@@ -90,11 +90,11 @@ __device__ __forceinline__ uint32_t *cadre_mma_at(uint32_t *tile, int row, int c
 }
 
 /* Begin to copy rows [first, first + ROWS) of a head into a tile; 0 beyond `time`. */
-template <typename T, int D, int ROWS>
+template <typename T, int D, int ROWS, int THREADS = CADRE_MMA_THREADS>
 __device__ __forceinline__ void cadre_mma_load(uint32_t *tile, const T *src, int64_t ld,
                                                int first, int time)
 {
-    enum { STEP = CADRE_MMA_THREADS * 8 / D }; /* rows, a multiple of 8 */
+    enum { STEP = THREADS * 8 / D }; /* rows, a multiple of 8 */
     const int row = (int)threadIdx.x / (D / 8), chunk = (int)threadIdx.x % (D / 8);
     const T *from = src + (first + row) * ld + chunk * 8;
     uint32_t *to = cadre_mma_at<D>(tile, row, chunk);

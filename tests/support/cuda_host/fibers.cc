@@ -48,6 +48,14 @@ struct copy {
     bool valid;
 };
 
+// A product of wgmma that was begun.
+struct product {
+    float (*d)[4];
+    uint32_t a[4];
+    const unsigned char *b;
+    bool across, add, is_bf16;
+};
+
 struct fiber {
     std::unique_ptr<unsigned char[]> stack;
 #if defined(__x86_64__)
@@ -60,6 +68,7 @@ struct fiber {
     cadre_host::place place;
     enum state state = READY;
     std::vector<std::vector<copy>> copies; // groups; the last one is open
+    std::vector<std::vector<product>> products; // the same
 };
 
 struct warp {
@@ -166,6 +175,7 @@ void make_fiber(fiber *f)
     f->state = READY;
     f->fake_stack = nullptr;
     f->copies.assign(1, {});
+    f->products.assign(1, {});
 #ifdef TSAN_FIBERS
     if (!f->tsan)
         f->tsan = __tsan_create_fiber(0);
@@ -318,6 +328,36 @@ void mma(float d[4], const uint32_t a[4], const uint32_t b[2], float (*real)(uin
     warp_meet();
 }
 
+// Element (row, column) of a tile with rows of 128 bytes that begins at or inside one that
+// is aligned to 1024 bytes: in each 8 rows chunks of 16 bytes change places by the row.
+uint16_t swizzled(const unsigned char *tile, unsigned row, unsigned column)
+{
+    const uintptr_t at = (uintptr_t)tile + row * 128 + column * 2;
+    uint16_t bits;
+    memcpy(&bits, (const void *)(at ^ (at >> 7 & 7) << 4), 2);
+    return bits;
+}
+
+void multiply(const product &p)
+{
+    const unsigned l = cadre_host::lane(), k = l % 4 * 2;
+    for (unsigned j = 0; j < 8; j++) {
+        const unsigned n = j * 8 + l / 4;
+        uint32_t b[2];
+        for (unsigned i = 0; i < 2; i++) {
+            const unsigned first = k + 8 * i;
+            const uint16_t low =
+                p.across ? swizzled(p.b, first, n) : swizzled(p.b, n, first);
+            const uint16_t high =
+                p.across ? swizzled(p.b, first + 1, n) : swizzled(p.b, n, first + 1);
+            b[i] = (uint32_t)low | (uint32_t)high << 16;
+        }
+        for (unsigned i = 0; i < 4 && !p.add; i++)
+            p.d[j][i] = 0;
+        mma(p.d[j], p.a, b, p.is_bf16 ? of_bf16 : of_f16);
+    }
+}
+
 void ldmatrix(uint32_t r[4], const void *row, bool transposed)
 {
     warp &w = my_warp();
@@ -453,6 +493,31 @@ void ldmatrix_x4(uint32_t r[4], const void *row)
 void ldmatrix_x4_trans(uint32_t r[4], const void *row)
 {
     ldmatrix(r, row, true);
+}
+
+void wgmma(float d[8][4], const uint32_t a[4], const void *b, bool across, bool add,
+           bool is_bf16)
+{
+    const unsigned char *tile = static_cast<const unsigned char *>(b);
+    if ((uintptr_t)b % (across ? 1024 : 16) != 0)
+        fault("wgmma of a tile that is not aligned");
+    me().products.back().push_back(
+        {d, {a[0], a[1], a[2], a[3]}, tile, across, add, is_bf16});
+}
+
+void wgmma_commit()
+{
+    me().products.emplace_back();
+}
+
+void wgmma_finish(unsigned left)
+{
+    std::vector<std::vector<product>> &groups = me().products;
+    while (groups.size() > (size_t)left + 1) {
+        for (const product &p : groups.front())
+            multiply(p);
+        groups.erase(groups.begin());
+    }
 }
 
 void copy_async16(void *shared, const void *global, bool valid)

@@ -8,7 +8,7 @@
  * not full, a launch beyond the limits of the hardware. Dynamic shared memory is
  * allocated to the byte and filled with NaN for every block, so that AddressSanitizer
  * and a comparison detect reads outside it or before it is written. An asynchronous
- * copy happens when it is waited for. Missing fences, and races between warps that the
+ * copy happens when it is waited for, and so does a product of wgmma. Missing fences, and races between warps that the
  * order of the fibers hides, are not detected. */
 #ifndef CADRE_TESTS_CUDA_HOST_FIBERS_H
 #define CADRE_TESTS_CUDA_HOST_FIBERS_H
@@ -124,6 +124,14 @@ void mma_bf16(float d[4], const uint32_t a[4], const uint32_t b[2]);
 void mma_f16(float d[4], const uint32_t a[4], const uint32_t b[2]);
 void ldmatrix_x4(uint32_t r[4], const void *row);
 void ldmatrix_x4_trans(uint32_t r[4], const void *row);
+void wgmma(float d[8][4], const uint32_t a[4], const void *b, bool across, bool add,
+           bool is_bf16);
+void wgmma_commit();
+void wgmma_finish(unsigned left);
+template <int left> void wgmma_wait()
+{
+    wgmma_finish((unsigned)left);
+}
 void copy_async16(void *shared, const void *global, bool valid);
 void copy_commit();
 void copy_finish(unsigned left);

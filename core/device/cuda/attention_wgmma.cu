@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* attention_fwd.cu and attention_bwd.cu for Hopper and heads of 64: the same algorithm
+ * with wgmma (wgmma.cuh) for the products, whose left operand is always in registers. A
+ * block has GROUPS warpgroups of 64 own rows each; while one computes exponentials, the
+ * products of another run. A loop's iteration waits for its own products: ptxas serialises
+ * those that are pending where a loop begins again. */
+#include "core/device/cuda/attention_softmax.cuh"
+#include "core/device/cuda/wgmma.cuh"
+
+namespace
+{
+
+enum {
+    D = 64,
+    MT = 1,
+    NT = 8,
+    GROUPS = 2,
+    THREADS = 128 * GROUPS,
+    OWN = 64 * GROUPS,
+    PASSING = 64,
+    STAGES = 2,
+    TILE = PASSING * D / 2, /* words */
+    OWN_TILE = OWN * D / 2,
+    STATS = 2 * PASSING /* words of a stage of backward_keys */
+};
+
+/* The tiles begin at an aligned address. */
+const size_t SHARED =
+    (size_t)(2 * OWN_TILE + 2 * STAGES * TILE + STAGES * STATS) * 4 + CADRE_WGMMA_ALIGN;
+
+__device__ __forceinline__ uint32_t *tiles_in(uint32_t *shared)
+{
+    const uintptr_t rest = CADRE_WGMMA_ALIGN - 1;
+    return (uint32_t *)(((uintptr_t)shared + rest) & ~rest);
+}
+
+/* Left operands: this warp's rows of a tile. */
+__device__ __forceinline__ void take_rows(uint32_t a[D / 16][4], uint32_t *tile)
+{
+    const int lane = cadre_mma_lane(), row = cadre_mma_warp() * 16 + lane % 16;
+#pragma unroll
+    for (int k = 0; k < D / 16; k++)
+        cadre_ldmatrix_x4(a[k], cadre_mma_at<D>(tile, row, 2 * k + lane / 16));
+}
+
+/* Left operands: accumulators, rounded to T. */
+template <typename T>
+__device__ __forceinline__ void round_off(uint32_t a[NT / 2][4],
+                                          const float p[MT][NT][4])
+{
+#pragma unroll
+    for (int i = 0; i < NT * 2; i++) {
+        const float *pair = &p[0][i / 4 * 2 + i % 4 / 2][i % 2 * 2];
+        a[i / 4][i % 4] = cadre_pack2<T>(pair[0], pair[1]);
+    }
+}
+
+/* Begin acc = a times the rows of y (PASSING, D), transposed. */
+template <typename T>
+__device__ __forceinline__ void scores(float acc[MT][NT][4],
+                                       const uint32_t a[D / 16][4], const uint32_t *y)
+{
+    cadre_wgmma<T, false, false>(acc[0], a[0], y);
+#pragma unroll
+    for (int k = 1; k < D / 16; k++)
+        cadre_wgmma<T, false, true>(acc[0], a[k], y + k * 8);
+    cadre_wgmma_commit();
+}
+
+/* Begin acc += a times y (PASSING, D). */
+template <typename T>
+__device__ __forceinline__ void
+mix(float acc[MT][D / 8][4], const uint32_t a[PASSING / 16][4], const uint32_t *y)
+{
+#pragma unroll
+    for (int k = 0; k < PASSING / 16; k++)
+        cadre_wgmma<T, true, true>(acc[0], a[k], y + k * 16 * D / 2);
+    cadre_wgmma_commit();
+}
+
+/* The rows that were loaded are there for all threads. */
+__device__ __forceinline__ void arrive(void)
+{
+    cadre_copy_wait<0>();
+    cadre_wgmma_see();
+    __syncthreads();
+}
+
+template <int ROWS, typename T>
+__device__ __forceinline__ void load(uint32_t *tile, const T *src, int64_t ld,
+                                     int first, int time)
+{
+    cadre_mma_load<T, D, ROWS, THREADS>(tile, src, ld, first, time);
+}
+
+template <typename T>
+__global__ void __launch_bounds__(THREADS, 2) forward(struct cadre_attention_view a)
+{
+    CADRE_DYNAMIC_SHARED(uint32_t, shared);
+    uint32_t *q = tiles_in(shared), *stages = q + OWN_TILE;
+    const int head = (int)blockIdx.x % a.heads, kv = head / (a.heads / a.kv_heads);
+    const int64_t b = blockIdx.x / a.heads;
+    const T *from_k = cadre_attention_rows<T>(a, a.k, a.ldk, b, kv);
+    const T *from_v = cadre_attention_rows<T>(a, a.v, a.ldv, b, kv);
+    const int first = (int)(gridDim.y - 1 - blockIdx.y) * OWN; /* long ones first */
+    const int end = cadre_attention_end(a, first + OWN), lane = cadre_mma_lane();
+    const int mine = first + cadre_mma_warp() * 16;
+    const float scale = (float)a.scale * CADRE_LOG2_E;
+    struct cadre_softmax<D, MT> w;
+    uint32_t rows[D / 16][4], p[NT / 2][4];
+    cadre_softmax_begin(w);
+    load<OWN>(q, cadre_attention_rows<T>(a, a.q, a.ldq, b, head), a.ldq, first, a.time);
+    load<PASSING>(stages, from_k, a.ldk, 0, a.time);
+    load<PASSING>(stages + TILE, from_v, a.ldv, 0, a.time);
+    cadre_copy_commit();
+    for (int key = 0; key < end; key += PASSING) {
+        const int step = key / PASSING;
+        uint32_t *k = stages + step % STAGES * 2 * TILE;
+        uint32_t *next = stages + (step + 1) % STAGES * 2 * TILE;
+        float s[MT][NT][4];
+        arrive();
+        if (key == 0)
+            take_rows(rows, q);
+        if (key + PASSING < end) {
+            load<PASSING>(next, from_k, a.ldk, key + PASSING, a.time);
+            load<PASSING>(next + TILE, from_v, a.ldv, key + PASSING, a.time);
+        }
+        cadre_copy_commit();
+        cadre_wgmma_begin();
+        scores<T>(s, rows, k);
+        cadre_wgmma_wait<0>();
+        cadre_wgmma_keep(s[0]);
+        cadre_softmax_step<D, MT, NT>(w, s, scale, mine + lane / 4, key + lane % 4 * 2,
+                                      key + PASSING - 1 > (a.full ? a.time - 1 : mine),
+                                      a.full ? a.time - 1 : -1);
+        round_off<T>(p, s);
+        cadre_wgmma_begin();
+        mix<T>(w.acc, p, k + TILE);
+        cadre_wgmma_wait<0>();
+        cadre_wgmma_keep(w.acc[0]);
+    }
+    cadre_softmax_end<D, MT>(w, (float *)a.lse + (int64_t)blockIdx.x * a.time, scale,
+                             mine + lane / 4, a.time);
+    cadre_mma_store<T, D, MT>(cadre_attention_rows_out<T>(a, a.out, a.ldo, b, head),
+                              a.ldo, first, a.time, w.acc, w.sum, q);
+}
+
+/* Begin to copy queries [row, row + PASSING) of head `head` into a stage. */
+template <typename T>
+__device__ __forceinline__ void load_queries(uint32_t *to, uint32_t *to_stats,
+                                             const struct cadre_attention_view &a,
+                                             int64_t b, int head, int row)
+{
+    const float *stats =
+        (const float *)a.stats + ((b * a.heads + head) * a.padded + row) * 2;
+    load<PASSING>(to, cadre_attention_rows<T>(a, a.q, a.ldq, b, head), a.ldq, row,
+                  a.time);
+    load<PASSING>(to + TILE, cadre_attention_rows<T>(a, a.dout, a.ldo, b, head), a.ldo,
+                  row, a.time);
+    if ((int)threadIdx.x < PASSING / 2)
+        cadre_copy_async16(to_stats + threadIdx.x * 4, stats + threadIdx.x * 4, true);
+}
+
+__device__ __forceinline__ void clear(float acc[MT][D / 8][4])
+{
+#pragma unroll
+    for (int i = 0; i < D / 2; i++)
+        acc[0][i / 4][i % 4] = 0;
+}
+
+/* The products of a tile of queries with this warpgroup's keys: dk and dv. */
+template <typename T>
+__device__ __forceinline__ void
+add_queries(float dk[MT][D / 8][4], float dv[MT][D / 8][4], const uint32_t k[D / 16][4],
+            const uint32_t v[D / 16][4], const uint32_t *q, const float *stats,
+            float scale, int key, int query, bool masked, int last)
+{
+    float s[MT][NT][4], ds[MT][NT][4];
+    uint32_t p[NT / 2][4];
+    cadre_wgmma_begin();
+    scores<T>(s, k, q);
+    scores<T>(ds, v, q + TILE);
+    cadre_wgmma_wait<1>();
+    cadre_wgmma_keep(s[0]);
+    cadre_probability_transposed<MT, NT>(s, stats, scale, key, query, masked, last);
+    round_off<T>(p, s);
+    cadre_wgmma_begin();
+    mix<T>(dv, p, q + TILE);
+    cadre_wgmma_wait<1>();
+    cadre_wgmma_keep(ds[0]);
+    cadre_gradient_transposed<MT, NT>(ds, s, stats);
+    uint32_t g[NT / 2][4];
+    round_off<T>(g, ds);
+    cadre_wgmma_begin();
+    mix<T>(dk, g, q);
+    cadre_wgmma_wait<0>();
+    cadre_wgmma_keep(dk[0]);
+    cadre_wgmma_keep(dv[0]);
+}
+
+/* dk and dv of a tile of keys, over the queries that see it, head after head of the
+ * group. */
+template <typename T>
+__global__ void __launch_bounds__(THREADS, 1)
+    backward_keys(struct cadre_attention_view a)
+{
+    CADRE_DYNAMIC_SHARED(uint32_t, shared);
+    uint32_t *k = tiles_in(shared), *v = k + OWN_TILE, *stages = v + OWN_TILE;
+    uint32_t *stats = stages + 2 * STAGES * TILE;
+    const int of_group = a.heads / a.kv_heads, kv = (int)blockIdx.x % a.kv_heads;
+    const int64_t b = blockIdx.x / a.kv_heads;
+    const int first = (int)blockIdx.y * OWN, lane = cadre_mma_lane();
+    const int mine = first + cadre_mma_warp() * 16;
+    const int begin = a.full ? 0 : first; /* of the queries that see these keys */
+    const int tiles = (a.time - begin + PASSING - 1) / PASSING;
+    const float scale = (float)a.scale * CADRE_LOG2_E;
+    float dk[MT][D / 8][4], dv[MT][D / 8][4];
+    uint32_t k_rows[D / 16][4], v_rows[D / 16][4];
+    clear(dk);
+    clear(dv);
+    load<OWN>(k, cadre_attention_rows<T>(a, a.k, a.ldk, b, kv), a.ldk, first, a.time);
+    load<OWN>(v, cadre_attention_rows<T>(a, a.v, a.ldv, b, kv), a.ldv, first, a.time);
+    load_queries<T>(stages, stats, a, b, kv * of_group, begin);
+    cadre_copy_commit();
+    for (int i = 0; i < of_group * tiles; i++) {
+        const int next = i + 1, query = begin + i % tiles * PASSING;
+        uint32_t *q = stages + i % STAGES * 2 * TILE;
+        arrive();
+        if (i == 0) {
+            take_rows(k_rows, k);
+            take_rows(v_rows, v);
+        }
+        if (next < of_group * tiles)
+            load_queries<T>(
+                stages + next % STAGES * 2 * TILE, stats + next % STAGES * STATS, a, b,
+                kv * of_group + next / tiles, begin + next % tiles * PASSING);
+        cadre_copy_commit();
+        add_queries<T>(
+            dk, dv, k_rows, v_rows, q, (const float *)(stats + i % STAGES * STATS),
+            scale, mine + lane / 4, query + lane % 4 * 2,
+            mine + 15 > (a.full ? a.time - 1 : query), a.full ? a.time - 1 : -1);
+    }
+    const float by[MT][2] = {{(float)a.scale, (float)a.scale}}, one[MT][2] = {{1, 1}};
+    cadre_mma_store<T, D, MT>(cadre_attention_rows_out<T>(a, a.dk, a.ldk, b, kv), a.ldk,
+                              first, a.time, dk, by, k);
+    cadre_mma_store<T, D, MT>(cadre_attention_rows_out<T>(a, a.dv, a.ldv, b, kv), a.ldv,
+                              first, a.time, dv, one, v);
+}
+
+/* dq of a tile of queries, over the keys it sees. */
+template <typename T>
+__global__ void __launch_bounds__(THREADS, 1)
+    backward_queries(struct cadre_attention_view a)
+{
+    CADRE_DYNAMIC_SHARED(uint32_t, shared);
+    uint32_t *q = tiles_in(shared), *dout = q + OWN_TILE, *stages = dout + OWN_TILE;
+    const int head = (int)blockIdx.x % a.heads, kv = head / (a.heads / a.kv_heads);
+    const int64_t b = blockIdx.x / a.heads;
+    const T *from_k = cadre_attention_rows<T>(a, a.k, a.ldk, b, kv);
+    const T *from_v = cadre_attention_rows<T>(a, a.v, a.ldv, b, kv);
+    const int first = (int)(gridDim.y - 1 - blockIdx.y) * OWN, lane = cadre_mma_lane();
+    const int end = cadre_attention_end(a, first + OWN);
+    const int mine = first + cadre_mma_warp() * 16;
+    const float scale = (float)a.scale * CADRE_LOG2_E;
+    const float2 *from =
+        (const float2 *)a.stats + (int64_t)blockIdx.x * a.padded + mine + lane / 4;
+    const float2 stats[MT][2] = {{from[0], from[8]}};
+    const float by[MT][2] = {{(float)a.scale, (float)a.scale}};
+    float dq[MT][D / 8][4];
+    uint32_t q_rows[D / 16][4], d_rows[D / 16][4], g[NT / 2][4];
+    clear(dq);
+    load<OWN>(q, cadre_attention_rows<T>(a, a.q, a.ldq, b, head), a.ldq, first, a.time);
+    load<OWN>(dout, cadre_attention_rows<T>(a, a.dout, a.ldo, b, head), a.ldo, first,
+              a.time);
+    load<PASSING>(stages, from_k, a.ldk, 0, a.time);
+    load<PASSING>(stages + TILE, from_v, a.ldv, 0, a.time);
+    cadre_copy_commit();
+    for (int key = 0; key < end; key += PASSING) {
+        const int step = key / PASSING;
+        uint32_t *k = stages + step % STAGES * 2 * TILE;
+        uint32_t *next = stages + (step + 1) % STAGES * 2 * TILE;
+        float s[MT][NT][4], ds[MT][NT][4];
+        arrive();
+        if (key == 0) {
+            take_rows(q_rows, q);
+            take_rows(d_rows, dout);
+        }
+        if (key + PASSING < end) {
+            load<PASSING>(next, from_k, a.ldk, key + PASSING, a.time);
+            load<PASSING>(next + TILE, from_v, a.ldv, key + PASSING, a.time);
+        }
+        cadre_copy_commit();
+        cadre_wgmma_begin();
+        scores<T>(s, q_rows, k);
+        scores<T>(ds, d_rows, k + TILE);
+        cadre_wgmma_wait<1>();
+        cadre_wgmma_keep(s[0]);
+        cadre_probability<MT, NT>(s, stats, scale, mine + lane / 4, key + lane % 4 * 2,
+                                  key + PASSING - 1 > (a.full ? a.time - 1 : mine),
+                                  a.full ? a.time - 1 : -1);
+        cadre_wgmma_wait<0>();
+        cadre_wgmma_keep(ds[0]);
+        cadre_gradient<MT, NT>(ds, s, stats);
+        round_off<T>(g, ds);
+        cadre_wgmma_begin();
+        mix<T>(dq, g, k);
+        cadre_wgmma_wait<0>();
+        cadre_wgmma_keep(dq[0]);
+    }
+    cadre_mma_store<T, D, MT>(cadre_attention_rows_out<T>(a, a.dq, a.ldq, b, head),
+                              a.ldq, first, a.time, dq, by, q);
+}
+
+unsigned tiles_of(const struct cadre_attention_view &a)
+{
+    return (unsigned)((a.time + OWN - 1) / OWN);
+}
+
+} // namespace
+
+cadre_status cadre_attention_wgmma_fwd(uint32_t dtype, int64_t batch,
+                                       const struct cadre_attention_view &a,
+                                       cudaStream_t stream)
+{
+    const dim3 grid((unsigned)(batch * a.heads), tiles_of(a));
+    return cadre_attention_launch(dtype == CADRE_BF16 ? forward<bf16> : forward<f16>,
+                                  grid, dim3(THREADS), SHARED, stream, a);
+}
+
+cadre_status cadre_attention_wgmma_bwd(uint32_t dtype, int64_t batch,
+                                       const struct cadre_attention_view &a,
+                                       cudaStream_t stream)
+{
+    const bool bf = dtype == CADRE_BF16;
+    const dim3 keys((unsigned)(batch * a.kv_heads), tiles_of(a));
+    const dim3 queries((unsigned)(batch * a.heads), tiles_of(a));
+    CADRE_TRY(cadre_attention_launch(bf ? backward_keys<bf16> : backward_keys<f16>,
+                                     keys, dim3(THREADS), SHARED, stream, a));
+    return cadre_attention_launch(bf ? backward_queries<bf16> : backward_queries<f16>,
+                                  queries, dim3(THREADS), SHARED, stream, a);
+}
