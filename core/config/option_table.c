@@ -89,7 +89,7 @@ static const struct cadre_config_key table[] = {
     F64(model, expert_balance, "0.01", 0, 1,
         "weight of the loss that spreads tokens over experts evenly"),
     I64(model, head_rows, "0", 0, 1e9,
-        "rows of logits computed at once; 0: all, if they take at most 1 GiB"),
+        "rows of logits computed at once; 0: all, if they take at most 2 GiB"),
     F64(model, norm_eps, "1e-5", 1e-12, 0.1, "epsilon of LayerNorm and RMSNorm"),
     ENUM(data, format, "text", "text, tokens, wfdb, idx, images, instruct",
          "kind of data"),

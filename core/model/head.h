@@ -12,7 +12,7 @@ cadre_status cadre_head_logits(const struct cadre_model *, const struct cadre_pa
                                int64_t begin, int64_t *rows, const void **out);
 
 /* head_rows for micro-batches of `rows` rows. config->head_rows is the requested value;
- * 0 means all rows, unless their logits take more than 1 GiB. Returns 0 where rows are
+ * 0 means all rows, unless their logits take more than 2 GiB. Returns 0 where rows are
  * not divided into chunks. Each tensor rank scores all rows of its part of the
  * vocabulary, so create refuses a requested value there, and with exact_parts, which
  * have the bits of tensor ranks. */

@@ -9,7 +9,7 @@
 #include "core/model/head.h"
 #include "core/model/layer.h"
 
-#define AUTO_BYTES (INT64_C(1) << 30) /* largest logits that are not chunked */
+#define AUTO_BYTES (INT64_C(2) << 30) /* largest logits that are not chunked */
 #define AUTO_ROWS 64 /* chunks of whole tiles */
 
 struct buffers {

@@ -157,14 +157,14 @@ START_TEST(what_is_asked_for)
 {
     struct cadre_model_config config = test_small_model(CADRE_ARCH_GPT2);
     config.dtype = CADRE_F32;
-    config.vocab = 65536; /* 1 GiB is 4096 rows */
-    ck_assert_int_eq(cadre_model_head_rows(&config, 4096, 1), 0);
-    ck_assert_int_eq(cadre_model_head_rows(&config, 4097, 1), 4096);
-    ck_assert_int_eq(cadre_model_head_rows(&config, 4097, 2), 0);
+    config.vocab = 65536; /* 2 GiB are 8192 rows */
+    ck_assert_int_eq(cadre_model_head_rows(&config, 8192, 1), 0);
+    ck_assert_int_eq(cadre_model_head_rows(&config, 8193, 1), 8192);
+    ck_assert_int_eq(cadre_model_head_rows(&config, 8193, 2), 0);
     config.vocab = 50257;
-    ck_assert_int_eq(cadre_model_head_rows(&config, 1 << 20, 1), 5312);
-    config.dtype = CADRE_BF16;
     ck_assert_int_eq(cadre_model_head_rows(&config, 1 << 20, 1), 10624);
+    config.dtype = CADRE_BF16;
+    ck_assert_int_eq(cadre_model_head_rows(&config, 1 << 20, 1), 21312);
     config.head_rows = 100;
     ck_assert_int_eq(cadre_model_head_rows(&config, 101, 1), 100);
     ck_assert_int_eq(cadre_model_head_rows(&config, 100, 1), 0);
