@@ -5,6 +5,8 @@
 # has it), and next to the card's own rates of a product and of a copy. Prints a table, a row
 # as soon as it is known. Exit status 1 where a size of Cadre's failed, the others run on; or
 # where no size came to an end in its time.
+#   --compile as the first argument: only fills PyTorch's cache of compiled programs, so that
+#   the measurement takes less time
 #   sizes: 124M 350M 774M 1.5B (GPT-2), llama-1B; "tiny" for a trial on any device
 #   environment: CADRE (the program, "cadre"), BENCH_RATES ("bench_rates", built by
 #   `make bench_rates`), DEVICE (cuda), PRECISION (bf16), STEPS (30), WARMUP (10: steps before,
@@ -14,6 +16,11 @@
 cadre=${CADRE:-cadre} rates=${BENCH_RATES:-bench_rates} python=${PYTHON:-python3}
 device=${DEVICE:-cuda} precision=${PRECISION:-bf16} steps=${STEPS:-30}
 limit=${LIMIT:-240} budget=${BUDGET:-0} warmup=${WARMUP:-10} status=0 measured=no
+warm=no
+if [ "${1:-}" = --compile ]; then
+    warm=yes
+    shift
+fi
 sizes=("$@")
 # the most informative first: time may run out
 [ ${#sizes[@]} -gt 0 ] || sizes=(124M 1.5B 350M 774M llama-1B)
@@ -71,6 +78,22 @@ train() {
         head -n "$steps" | median)
 }
 
+# pytorch ARGUMENT...: gpt2_torch.py on the size that was taken.
+pytorch() {
+    "$python" "$here/gpt2_torch.py" --arch "$arch" --channels "$channels" --heads "$heads" \
+        --kv-heads "$kv" --hidden "$hidden" --vocab "$vocab" --batch "$micro" \
+        --time "$time" --device "${device/auto/cuda}" --precision "$precision" "$@"
+}
+
+# Blocks that are compiled one by one are compiled once, however many there are.
+compile() {
+    local deep=$layers how=model
+    if [ "$layers" -gt 12 ]; then
+        deep=2 how=blocks
+    fi
+    pytorch --layers "$deep" --compile $how --steps 1 --warmup 1 >/dev/null
+}
+
 # In $theirs: the same of PyTorch, or why there is none; $how says by which means.
 torch() {
     local seconds ended=0
@@ -79,11 +102,11 @@ torch() {
     [ "$have_torch" = yes ] || return 0
     theirs="no time"
     [ "$seconds" -gt 0 ] || return 0
-    timeout --foreground --kill-after=2 "$seconds" "$python" "$here/gpt2_torch.py" \
-        --arch "$arch" --layers "$layers" --channels "$channels" --heads "$heads" \
-        --kv-heads "$kv" --hidden "$hidden" --vocab "$vocab" --batch "$micro" \
-        --time "$time" --steps "$steps" --warmup "$warmup" --device "${device/auto/cuda}" \
-        --precision "$precision" >"$tmp/torch" 2>"$tmp/log" || ended=$?
+    export -f pytorch
+    export python here arch channels heads kv hidden vocab micro time device precision
+    timeout --foreground --kill-after=2 "$seconds" bash -c 'pytorch "$@"' pytorch \
+        --layers "$layers" --steps "$steps" --warmup "$warmup" >"$tmp/torch" 2>"$tmp/log" ||
+        ended=$?
     if [ $ended -eq 0 ]; then
         theirs=$(field tokens_per_s <"$tmp/torch")
         how=$(text how "$tmp/torch")
@@ -113,16 +136,30 @@ sheet() {
     esac
 }
 
-case $precision in fp32) dtype=f32 ;; fp64) dtype=f64 ;; fp16) dtype=f16 ;; *) dtype=bf16 ;; esac
-n=${RATES_N:-8192} mib=${RATES_MIB:-1024}
-[ "$device" != cpu ] || n=${RATES_N:-1024} mib=${RATES_MIB:-64}
-rate=$("$rates" "$device" "$dtype" "$n" "$mib") || rate=
-peak=$(field gemm_tflops <<<"$rate") copy=$(field copy_gbytes_s <<<"$rate")
 have_torch=no
 if [[ $precision =~ ^(bf16|fp32)$ ]] &&
     "$python" -c 'from importlib.metadata import version; version("torch")' 2>/dev/null; then
     have_torch=yes
 fi
+if [ $warm = yes ]; then
+    [ $have_torch = yes ] || fail "there is no PyTorch in $python"
+    pids=()
+    for size in "${sizes[@]}"; do
+        take "$size"
+        compile &
+        pids+=($!)
+    done
+    for pid in "${pids[@]}"; do
+        wait "$pid" || status=1
+    done
+    exit $status
+fi
+
+case $precision in fp32) dtype=f32 ;; fp64) dtype=f64 ;; fp16) dtype=f16 ;; *) dtype=bf16 ;; esac
+n=${RATES_N:-8192} mib=${RATES_MIB:-1024}
+[ "$device" != cpu ] || n=${RATES_N:-1024} mib=${RATES_MIB:-64}
+rate=$("$rates" "$device" "$dtype" "$n" "$mib") || rate=
+peak=$(field gemm_tflops <<<"$rate") copy=$(field copy_gbytes_s <<<"$rate")
 name=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null | head -n 1 || true)
 listed=$(sheet "$name")
 

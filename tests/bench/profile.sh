@@ -7,7 +7,7 @@
 #   --build FILE: only builds the collector, for a machine without a compiler, where it
 #   lies beside this script
 #   environment: CADRE ("cadre"), PYTHON ("python3"), DEVICE (cuda), PRECISION (bf16), STEPS
-#   (20: the last half is counted), KEEP (a folder for the lines)
+#   (20: the last half is counted), PYTORCH (yes), KEEP (a folder for the lines)
 . "$(dirname "$0")/lib.sh"
 cadre=${CADRE:-cadre} python=${PYTHON:-python3} steps=${STEPS:-20} device=${DEVICE:-cuda}
 precision=${PRECISION:-bf16} keep=${KEEP:-$tmp}
@@ -47,13 +47,13 @@ for size in "${sizes[@]}"; do
         "device.kind=$device" "train.steps=$steps"
     write_tokens 500000 $((vocab < 32000 ? vocab : 32000))
     # twice: the second run finds its algorithms chosen
-    for run in first second; do
+    for _ in first second; do
         rm -rf "$tmp/run"
         collect "$size.cadre" "$cadre" train "$tmp/run.ini" --out "$tmp/run"
     done
     echo "## $size, Cadre"
     "$python" "$here/cuda_kernels.py" "$keep/$size.cadre" "$steps"
-    if [ "$device" = cuda ] && "$python" -c 'import torch' 2>/dev/null; then
+    if [ "$device" = cuda ] && [ "${PYTORCH:-yes}" = yes ] && "$python" -c 'import torch' 2>/dev/null; then
         collect "$size.torch" "$python" "$here/gpt2_torch.py" --arch "$arch" \
             --layers "$layers" --channels "$channels" --heads "$heads" --kv-heads "$kv" \
             --hidden "$hidden" --vocab "$vocab" --batch "$micro" --time "$time" \
