@@ -94,10 +94,10 @@ __global__ void __launch_bounds__(CADRE_MMA_THREADS)
         cadre_mma_scores<T, D, MT, NT>(s, k, q);
         cadre_mma_scores<T, D, MT, NT>(ds, v, q + TILE);
         const float *stats = (const float *)(q + 2 * TILE);
-        cadre_probability_transposed<MT, NT>(
-            s, stats, scale, mine + lane / 4, query + lane % 4 * 2,
-            mine + 16 * MT - 1 > (a.full ? a.time - 1 : query),
-            a.full ? a.time - 1 : -1);
+        if (mine + 16 * MT - 1 > (a.full ? a.time - 1 : query))
+            cadre_mask_transposed<MT, NT>(s, mine + lane / 4, query + lane % 4 * 2,
+                                          a.full ? a.time - 1 : -1);
+        cadre_probability_transposed<MT, NT>(s, stats, scale);
         cadre_gradient_transposed<MT, NT>(ds, s, stats);
         cadre_mma_mix<T, D, MT, NT>(dv, s, q + TILE);
         cadre_mma_mix<T, D, MT, NT>(dk, ds, q);
@@ -159,9 +159,10 @@ __global__ void __launch_bounds__(CADRE_MMA_THREADS)
             continue; /* all above the diagonal */
         cadre_mma_scores<T, D, MT, NT>(s, q, k);
         cadre_mma_scores<T, D, MT, NT>(ds, dout, k + TILE);
-        cadre_probability<MT, NT>(s, stats, scale, mine + lane / 4, key + lane % 4 * 2,
-                                  key + KEYS - 1 > (a.full ? a.time - 1 : mine),
-                                  a.full ? a.time - 1 : -1);
+        if (key + KEYS - 1 > (a.full ? a.time - 1 : mine))
+            cadre_mask<MT, NT>(s, mine + lane / 4, key + lane % 4 * 2,
+                               a.full ? a.time - 1 : -1);
+        cadre_probability<MT, NT>(s, stats, scale);
         cadre_gradient<MT, NT>(ds, s, stats);
         cadre_mma_mix<T, D, MT, NT>(dq, ds, k);
     }

@@ -52,9 +52,10 @@ __global__ void __launch_bounds__(CADRE_MMA_THREADS)
         cadre_copy_commit();
         if (!works)
             continue;
-        cadre_softmax_step<D, MT, NT>(w, s, scale, mine + lane / 4, key + lane % 4 * 2,
-                                      key + KEYS - 1 > (a.full ? a.time - 1 : mine),
-                                      a.full ? a.time - 1 : -1);
+        if (key + KEYS - 1 > (a.full ? a.time - 1 : mine))
+            cadre_mask<MT, NT>(s, mine + lane / 4, key + lane % 4 * 2,
+                               a.full ? a.time - 1 : -1);
+        cadre_softmax_step<D, MT, NT>(w, s, scale);
         cadre_mma_mix<T, D, MT, NT>(w.acc, s, v);
     }
     cadre_softmax_end<D, MT>(w, (float *)a.lse + (int64_t)blockIdx.x * a.time, scale,

@@ -31,25 +31,50 @@ __device__ __forceinline__ void cadre_softmax_begin(struct cadre_softmax<D, MT> 
     }
 }
 
-/* One step of the softmax: s becomes 2^((s - most) * scale). `first` is the token of
- * this lane's first row, `key` that of its first column; `last` is the last key of all
- * rows, or -1 where a row sees the keys up to its own. */
+/* Scores of keys that a row does not see. `first` is the token of this lane's first row,
+ * `key` that of its first column; `last` is the last key of all rows, or -1 where a row
+ * sees the keys up to its own. */
+template <int MT, int NT>
+__device__ __forceinline__ void cadre_mask(float s[MT][NT][4], int first, int key,
+                                           int last)
+{
+#pragma unroll
+    for (int i = 0; i < MT * NT * 4; i++) {
+        const int m = i / (NT * 4), n = i / 4 % NT, e = i % 4;
+        if (key + n * 8 + e % 2 > (last < 0 ? first + m * 16 + e / 2 * 8 : last))
+            s[m][n][e] = -INFINITY;
+    }
+}
+
+/* The same of transposed scores: `key` is the token of this lane's first row, `query` that
+ * of its first column. */
+template <int MT, int NT>
+__device__ __forceinline__ void cadre_mask_transposed(float s[MT][NT][4], int key,
+                                                      int query, int last)
+{
+#pragma unroll
+    for (int i = 0; i < MT * NT * 4; i++) {
+        const int m = i / (NT * 4), n = i / 4 % NT, e = i % 4;
+        if (key + m * 16 + e / 2 * 8 > (last < 0 ? query + n * 8 + e % 2 : last))
+            s[m][n][e] = -INFINITY;
+    }
+}
+
+/* One step of the softmax: s becomes 2^((s - most) * scale). */
 template <int D, int MT, int NT>
-__device__ __forceinline__ void
-cadre_softmax_step(struct cadre_softmax<D, MT> &w, float s[MT][NT][4], float scale,
-                   int first, int key, bool masked, int last)
+__device__ __forceinline__ void cadre_softmax_step(struct cadre_softmax<D, MT> &w,
+                                                   float s[MT][NT][4], float scale)
 {
 #pragma unroll
     for (int i = 0; i < MT * 2; i++) {
-        const int m = i / 2, half = i % 2, row = first + m * 16 + half * 8;
-        float top = w.most[m][half], sum = 0;
+        const int m = i / 2, half = i % 2;
+        float top = w.most[m][half], other = -INFINITY, sum = 0;
 #pragma unroll
-        for (int j = 0; j < NT * 2; j++) {
-            float *x = &s[m][j / 2][half * 2 + j % 2];
-            if (masked && key + j / 2 * 8 + j % 2 > (last < 0 ? row : last))
-                *x = -INFINITY;
-            top = fmaxf(top, *x);
+        for (int j = 0; j < NT; j++) { /* two chains: the latency of one is long */
+            top = fmaxf(top, s[m][j][half * 2]);
+            other = fmaxf(other, s[m][j][half * 2 + 1]);
         }
+        top = fmaxf(top, other);
         top = fmaxf(top, __shfl_xor_sync(CADRE_FULL_WARP, top, 1));
         top = fmaxf(top, __shfl_xor_sync(CADRE_FULL_WARP, top, 2));
         const float shrink = cadre_exp2((w.most[m][half] - top) * scale);
@@ -88,13 +113,10 @@ __device__ __forceinline__ void cadre_softmax_end(struct cadre_softmax<D, MT> &w
     }
 }
 
-/* The transposed scores s become probabilities. `key` is the token of this lane's first
- * row, `query` that of its first column; `last` is the last key of all queries, or -1
- * where a query sees the keys up to its own. `stats` has lse and delta of each query. */
+/* The transposed scores s become probabilities; `stats` has lse and delta of each query. */
 template <int MT, int NT>
 __device__ __forceinline__ void
-cadre_probability_transposed(float s[MT][NT][4], const float *stats, float scale,
-                             int key, int query, bool masked, int last)
+cadre_probability_transposed(float s[MT][NT][4], const float *stats, float scale)
 {
 #pragma unroll
     for (int n = 0; n < NT; n++) {
@@ -102,11 +124,8 @@ cadre_probability_transposed(float s[MT][NT][4], const float *stats, float scale
         const float4 of = *(const float4 *)(stats + at * 2); /* of two neighbours */
 #pragma unroll
         for (int i = 0; i < MT * 4; i++) {
-            const int m = i / 4, e = i % 4, row = key + m * 16 + e / 2 * 8;
-            float p = cadre_exp2(s[m][n][e] * scale - (e % 2 ? of.z : of.x));
-            if (masked && row > (last < 0 ? query + n * 8 + e % 2 : last))
-                p = 0;
-            s[m][n][e] = p;
+            float *x = &s[i / 4][n][i % 4];
+            *x = cadre_exp2(*x * scale - (i % 2 ? of.z : of.x));
         }
     }
 }
@@ -132,17 +151,12 @@ __device__ __forceinline__ void cadre_gradient_transposed(float ds[MT][NT][4],
 /* The same of scores that are not transposed; stats[m][half] of this lane's rows. */
 template <int MT, int NT>
 __device__ __forceinline__ void
-cadre_probability(float s[MT][NT][4], const float2 stats[MT][2], float scale, int query,
-                  int key, bool masked, int last)
+cadre_probability(float s[MT][NT][4], const float2 stats[MT][2], float scale)
 {
 #pragma unroll
     for (int i = 0; i < MT * NT * 4; i++) {
-        const int m = i / (NT * 4), n = i / 4 % NT, e = i % 4;
-        float p = cadre_exp2(s[m][n][e] * scale - stats[m][e / 2].x);
-        if (masked &&
-            key + n * 8 + e % 2 > (last < 0 ? query + m * 16 + e / 2 * 8 : last))
-            p = 0;
-        s[m][n][e] = p;
+        float *x = &s[i / (NT * 4)][i / 4 % NT][i % 4];
+        *x = cadre_exp2(*x * scale - stats[i / (NT * 4)][i % 4 / 2].x);
     }
 }
 

@@ -24,15 +24,7 @@ enum {
     STATS = 2 * PASSING /* words of a stage of backward_keys */
 };
 
-/* The tiles begin at an aligned address. */
-const size_t SHARED =
-    (size_t)(2 * OWN_TILE + 2 * STAGES * TILE + STAGES * STATS) * 4 + CADRE_WGMMA_ALIGN;
-
-__device__ __forceinline__ uint32_t *tiles_in(uint32_t *shared)
-{
-    const uintptr_t rest = CADRE_WGMMA_ALIGN - 1;
-    return (uint32_t *)(((uintptr_t)shared + rest) & ~rest);
-}
+const size_t SHARED = (size_t)(2 * OWN_TILE + 2 * STAGES * TILE + STAGES * STATS) * 4;
 
 /* Left operands: this warp's rows of a tile. */
 __device__ __forceinline__ void take_rows(uint32_t a[D / 16][4], uint32_t *tile)
@@ -86,6 +78,12 @@ __device__ __forceinline__ void arrive(void)
     __syncthreads();
 }
 
+/* From lane 0, so that the compiler knows that it is one number in a warp. */
+__device__ __forceinline__ int group(void)
+{
+    return __shfl_sync(CADRE_FULL_WARP, (int)threadIdx.x / 128, 0);
+}
+
 template <int ROWS, typename T>
 __device__ __forceinline__ void load(uint32_t *tile, const T *src, int64_t ld,
                                      int first, int time)
@@ -96,15 +94,15 @@ __device__ __forceinline__ void load(uint32_t *tile, const T *src, int64_t ld,
 template <typename T>
 __global__ void __launch_bounds__(THREADS, 2) forward(struct cadre_attention_view a)
 {
-    CADRE_DYNAMIC_SHARED(uint32_t, shared);
-    uint32_t *q = tiles_in(shared), *stages = q + OWN_TILE;
+    CADRE_SWIZZLED_SHARED(uint32_t, q);
+    uint32_t *stages = q + OWN_TILE;
     const int head = (int)blockIdx.x % a.heads, kv = head / (a.heads / a.kv_heads);
     const int64_t b = blockIdx.x / a.heads;
     const T *from_k = cadre_attention_rows<T>(a, a.k, a.ldk, b, kv);
     const T *from_v = cadre_attention_rows<T>(a, a.v, a.ldv, b, kv);
     const int first = (int)(gridDim.y - 1 - blockIdx.y) * OWN; /* long ones first */
     const int end = cadre_attention_end(a, first + OWN), lane = cadre_mma_lane();
-    const int mine = first + cadre_mma_warp() * 16;
+    const int mine = first + cadre_mma_warp() * 16, all = first + group() * 64 + 64;
     const float scale = (float)a.scale * CADRE_LOG2_E;
     struct cadre_softmax<D, MT> w;
     uint32_t rows[D / 16][4], p[NT / 2][4];
@@ -126,13 +124,16 @@ __global__ void __launch_bounds__(THREADS, 2) forward(struct cadre_attention_vie
             load<PASSING>(next + TILE, from_v, a.ldv, key + PASSING, a.time);
         }
         cadre_copy_commit();
+        if (!a.full && key >= all)
+            continue; /* all above the diagonal */
         cadre_wgmma_begin();
         scores<T>(s, rows, k);
         cadre_wgmma_wait<0>();
         cadre_wgmma_keep(s[0]);
-        cadre_softmax_step<D, MT, NT>(w, s, scale, mine + lane / 4, key + lane % 4 * 2,
-                                      key + PASSING - 1 > (a.full ? a.time - 1 : mine),
-                                      a.full ? a.time - 1 : -1);
+        if (key + PASSING - 1 > (a.full ? a.time - 1 : mine))
+            cadre_mask<MT, NT>(s, mine + lane / 4, key + lane % 4 * 2,
+                               a.full ? a.time - 1 : -1);
+        cadre_softmax_step<D, MT, NT>(w, s, scale);
         round_off<T>(p, s);
         cadre_wgmma_begin();
         mix<T>(w.acc, p, k + TILE);
@@ -182,7 +183,9 @@ add_queries(float dk[MT][D / 8][4], float dv[MT][D / 8][4], const uint32_t k[D /
     scores<T>(ds, v, q + TILE);
     cadre_wgmma_wait<1>();
     cadre_wgmma_keep(s[0]);
-    cadre_probability_transposed<MT, NT>(s, stats, scale, key, query, masked, last);
+    if (masked)
+        cadre_mask_transposed<MT, NT>(s, key, query, last);
+    cadre_probability_transposed<MT, NT>(s, stats, scale);
     round_off<T>(p, s);
     cadre_wgmma_begin();
     mix<T>(dv, p, q + TILE);
@@ -204,13 +207,13 @@ template <typename T>
 __global__ void __launch_bounds__(THREADS, 1)
     backward_keys(struct cadre_attention_view a)
 {
-    CADRE_DYNAMIC_SHARED(uint32_t, shared);
-    uint32_t *k = tiles_in(shared), *v = k + OWN_TILE, *stages = v + OWN_TILE;
+    CADRE_SWIZZLED_SHARED(uint32_t, k);
+    uint32_t *v = k + OWN_TILE, *stages = v + OWN_TILE;
     uint32_t *stats = stages + 2 * STAGES * TILE;
     const int of_group = a.heads / a.kv_heads, kv = (int)blockIdx.x % a.kv_heads;
     const int64_t b = blockIdx.x / a.kv_heads;
     const int first = (int)blockIdx.y * OWN, lane = cadre_mma_lane();
-    const int mine = first + cadre_mma_warp() * 16;
+    const int mine = first + cadre_mma_warp() * 16, all = first + group() * 64;
     const int begin = a.full ? 0 : first; /* of the queries that see these keys */
     const int tiles = (a.time - begin + PASSING - 1) / PASSING;
     const float scale = (float)a.scale * CADRE_LOG2_E;
@@ -222,23 +225,28 @@ __global__ void __launch_bounds__(THREADS, 1)
     load<OWN>(v, cadre_attention_rows<T>(a, a.v, a.ldv, b, kv), a.ldv, first, a.time);
     load_queries<T>(stages, stats, a, b, kv * of_group, begin);
     cadre_copy_commit();
-    for (int i = 0; i < of_group * tiles; i++) {
-        const int next = i + 1, query = begin + i % tiles * PASSING;
-        uint32_t *q = stages + i % STAGES * 2 * TILE;
+    for (int i = 0, tile = 0, h = kv * of_group; h < (kv + 1) * of_group; i ^= 1) {
+        const int query = begin + tile * PASSING;
+        uint32_t *q = stages + i * 2 * TILE, *next = stages + (i ^ 1) * 2 * TILE;
         arrive();
-        if (i == 0) {
+        if (tile == 0 && h == kv * of_group) {
             take_rows(k_rows, k);
             take_rows(v_rows, v);
         }
-        if (next < of_group * tiles)
-            load_queries<T>(
-                stages + next % STAGES * 2 * TILE, stats + next % STAGES * STATS, a, b,
-                kv * of_group + next / tiles, begin + next % tiles * PASSING);
+        if (++tile == tiles) {
+            tile = 0;
+            h++;
+        }
+        if (h < (kv + 1) * of_group)
+            load_queries<T>(next, stats + (i ^ 1) * STATS, a, b, h,
+                            begin + tile * PASSING);
         cadre_copy_commit();
-        add_queries<T>(
-            dk, dv, k_rows, v_rows, q, (const float *)(stats + i % STAGES * STATS),
-            scale, mine + lane / 4, query + lane % 4 * 2,
-            mine + 15 > (a.full ? a.time - 1 : query), a.full ? a.time - 1 : -1);
+        if (!a.full && query + PASSING <= all)
+            continue; /* all before this warpgroup's keys */
+        add_queries<T>(dk, dv, k_rows, v_rows, q, (const float *)(stats + i * STATS),
+                       scale, mine + lane / 4, query + lane % 4 * 2,
+                       mine + 15 > (a.full ? a.time - 1 : query),
+                       a.full ? a.time - 1 : -1);
     }
     const float by[MT][2] = {{(float)a.scale, (float)a.scale}}, one[MT][2] = {{1, 1}};
     cadre_mma_store<T, D, MT>(cadre_attention_rows_out<T>(a, a.dk, a.ldk, b, kv), a.ldk,
@@ -252,15 +260,15 @@ template <typename T>
 __global__ void __launch_bounds__(THREADS, 1)
     backward_queries(struct cadre_attention_view a)
 {
-    CADRE_DYNAMIC_SHARED(uint32_t, shared);
-    uint32_t *q = tiles_in(shared), *dout = q + OWN_TILE, *stages = dout + OWN_TILE;
+    CADRE_SWIZZLED_SHARED(uint32_t, q);
+    uint32_t *dout = q + OWN_TILE, *stages = dout + OWN_TILE;
     const int head = (int)blockIdx.x % a.heads, kv = head / (a.heads / a.kv_heads);
     const int64_t b = blockIdx.x / a.heads;
     const T *from_k = cadre_attention_rows<T>(a, a.k, a.ldk, b, kv);
     const T *from_v = cadre_attention_rows<T>(a, a.v, a.ldv, b, kv);
     const int first = (int)(gridDim.y - 1 - blockIdx.y) * OWN, lane = cadre_mma_lane();
     const int end = cadre_attention_end(a, first + OWN);
-    const int mine = first + cadre_mma_warp() * 16;
+    const int mine = first + cadre_mma_warp() * 16, all = first + group() * 64 + 64;
     const float scale = (float)a.scale * CADRE_LOG2_E;
     const float2 *from =
         (const float2 *)a.stats + (int64_t)blockIdx.x * a.padded + mine + lane / 4;
@@ -290,14 +298,17 @@ __global__ void __launch_bounds__(THREADS, 1)
             load<PASSING>(next + TILE, from_v, a.ldv, key + PASSING, a.time);
         }
         cadre_copy_commit();
+        if (!a.full && key >= all)
+            continue; /* all above the diagonal */
         cadre_wgmma_begin();
         scores<T>(s, q_rows, k);
         scores<T>(ds, d_rows, k + TILE);
         cadre_wgmma_wait<1>();
         cadre_wgmma_keep(s[0]);
-        cadre_probability<MT, NT>(s, stats, scale, mine + lane / 4, key + lane % 4 * 2,
-                                  key + PASSING - 1 > (a.full ? a.time - 1 : mine),
-                                  a.full ? a.time - 1 : -1);
+        if (key + PASSING - 1 > (a.full ? a.time - 1 : mine))
+            cadre_mask<MT, NT>(s, mine + lane / 4, key + lane % 4 * 2,
+                               a.full ? a.time - 1 : -1);
+        cadre_probability<MT, NT>(s, stats, scale);
         cadre_wgmma_wait<0>();
         cadre_wgmma_keep(ds[0]);
         cadre_gradient<MT, NT>(ds, s, stats);

@@ -6,6 +6,7 @@
  *       <<<>>>; a template with several arguments goes in parentheses
  *   CADRE_ALLOW_SHARED(kernel, bytes)   before a launch with more than 48 KiB
  *   CADRE_DYNAMIC_SHARED(type, name)    in a kernel: type *name, aligned to 16 bytes
+ *   CADRE_SWIZZLED_SHARED(type, name)   the same, aligned to 1024 bytes, for wgmma
  *   cadre_mma_bf16, cadre_mma_f16       mma.sync m16n8k16, row.col, f32 sums
  *   cadre_ldmatrix_x4(_trans)           ldmatrix.sync.m8n8.x4.b16
  *   cadre_copy_async16, _commit, _wait  cp.async; on the host the copy happens at wait
@@ -35,6 +36,9 @@ extern "C" {
 #define CADRE_DYNAMIC_SHARED(type, name)                                               \
     extern __shared__ __align__(16) unsigned char cadre_dynamic_shared_[];             \
     type *name = reinterpret_cast<type *>(cadre_dynamic_shared_)
+#define CADRE_SWIZZLED_SHARED(type, name)                                              \
+    extern __shared__ __align__(1024) unsigned char cadre_swizzled_shared_[];          \
+    type *name = reinterpret_cast<type *>(cadre_swizzled_shared_)
 #define CADRE_FULL_WARP 0xffffffffu
 
 /* d (16, 8) += a (16, 16) * b (16, 8) of a warp; fragments as in the PTX ISA, "Matrix
@@ -120,6 +124,7 @@ static inline cadre_status cadre_launch_check(const char *what)
 #define CADRE_ALLOW_SHARED(kernel, bytes) ((void)(kernel), (void)(bytes))
 #define CADRE_DYNAMIC_SHARED(type, name)                                               \
     type *name = reinterpret_cast<type *>(cadre_host::dynamic_shared())
+#define CADRE_SWIZZLED_SHARED CADRE_DYNAMIC_SHARED
 #define CADRE_FULL_WARP 0xffffffffu
 #define cadre_mma_bf16 cadre_host::mma_bf16
 #define cadre_mma_f16 cadre_host::mma_f16

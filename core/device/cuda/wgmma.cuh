@@ -4,7 +4,7 @@
  * of mma.sync m16n8k16 (warp w of the group has rows 16w to 16w + 15); the right one is a
  * tile in shared memory with rows of 64 elements of 16 bits, in the layout of
  * attention_mma.cuh, which is wgmma's swizzle of 128 bytes where the tile is aligned to
- * 1024 bytes.
+ * 1024 bytes (CADRE_SWIZZLED_SHARED).
  *
  *   cadre_wgmma_see()       after writing shared memory, before the barrier that comes
  *                           before products which read it
@@ -22,8 +22,6 @@
 #include "core/device/cuda/half.cuh"
 
 #include <type_traits>
-
-#define CADRE_WGMMA_ALIGN 1024
 
 #ifdef __CUDACC__
 

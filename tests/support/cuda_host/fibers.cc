@@ -410,10 +410,14 @@ void run_grid(const std::function<void()> &body, dim3 grid, dim3 threads, size_t
     for (unsigned z = 0; z < grid.z; z++)
         for (unsigned y = 0; y < grid.y; y++)
             for (unsigned x = 0; x < grid.x; x++) {
-                std::unique_ptr<unsigned char[]> bytes(new unsigned char[shared]);
-                memset(bytes.get(), 0xff, shared);
-                b.shared = bytes.get();
+                // where a GPU begins it: after 1024 bytes of its own
+                const std::align_val_t start{1024};
+                unsigned char *bytes =
+                    static_cast<unsigned char *>(::operator new(shared, start));
+                memset(bytes, 0xff, shared);
+                b.shared = bytes;
                 run_block(dim3(x, y, z), grid, threads);
+                ::operator delete(bytes, start);
             }
 }
 
