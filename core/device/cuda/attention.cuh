@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shared by the attention kernels: the problem as a kernel sees it, and a block's
  * position in it. attention.cu chooses between the kernels on the tensor cores
- * (attention_fwd.cu, attention_bwd.cu; attention_wgmma.cu on Hopper), the plain ones (attention_plain.cu), and those
- * of queries behind other keys (attention_kept.cu). */
+ * (attention_fwd.cu, attention_bwd.cu; attention_wgmma.cu on Hopper), the plain ones
+ * (attention_plain.cu), and those of queries behind other keys (attention_kept.cu). */
 #ifndef CADRE_DEVICE_CUDA_ATTENTION_CUH
 #define CADRE_DEVICE_CUDA_ATTENTION_CUH
 

@@ -38,7 +38,7 @@ __global__ void __launch_bounds__(CADRE_MMA_THREADS)
     for (int key = 0; key < end; key += KEYS) {
         /* not all above the diagonal */
         const bool works = a.full || key < mine + 16 * MT;
-        float s[MT][NT][4];
+        float s[MT][NT][4], shrink[MT][2];
         cadre_copy_wait<0>();
         __syncthreads(); /* keys have arrived, the last values are free */
         cadre_mma_load<T, D, KEYS>(v, from_v, a.ldv, key, a.time);
@@ -55,7 +55,8 @@ __global__ void __launch_bounds__(CADRE_MMA_THREADS)
         if (key + KEYS - 1 > (a.full ? a.time - 1 : mine))
             cadre_mask<MT, NT>(s, mine + lane / 4, key + lane % 4 * 2,
                                a.full ? a.time - 1 : -1);
-        cadre_softmax_step<D, MT, NT>(w, s, scale);
+        cadre_softmax_step<D, MT, NT>(w, s, scale, shrink);
+        cadre_softmax_shrink<D, MT>(w, shrink);
         cadre_mma_mix<T, D, MT, NT>(w.acc, s, v);
     }
     cadre_softmax_end<D, MT>(w, (float *)a.lse + (int64_t)blockIdx.x * a.time, scale,

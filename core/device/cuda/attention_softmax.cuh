@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What lies between the products of attention on the tensor cores: the online softmax of
- * the forward pass, and the probabilities and their gradients of the backward pass. A
- * thread has the accumulators of mma.sync and of wgmma, float[MT][NT][4]: rows l/4
- * (elements 0, 1) and l/4 + 8 (2, 3) of each 16, columns 2*(l%4) and the next of each 8,
- * for lane l. */
+/* What lies between the products of attention on the tensor cores: the online softmax
+ * of the forward pass, and the probabilities and their gradients of the backward pass.
+ * A thread has the accumulators of mma.sync and of wgmma, float[MT][NT][4]: rows l/4
+ * (elements 0, 1) and l/4 + 8 (2, 3) of each 16, columns 2*(l%4) and the next of each
+ * 8, for lane l. */
 #ifndef CADRE_DEVICE_CUDA_ATTENTION_SOFTMAX_CUH
 #define CADRE_DEVICE_CUDA_ATTENTION_SOFTMAX_CUH
 
@@ -31,9 +31,9 @@ __device__ __forceinline__ void cadre_softmax_begin(struct cadre_softmax<D, MT> 
     }
 }
 
-/* Scores of keys that a row does not see. `first` is the token of this lane's first row,
- * `key` that of its first column; `last` is the last key of all rows, or -1 where a row
- * sees the keys up to its own. */
+/* Scores of keys that a row does not see. `first` is the token of this lane's first
+ * row, `key` that of its first column; `last` is the last key of all rows, or -1 where
+ * a row sees the keys up to its own. */
 template <int MT, int NT>
 __device__ __forceinline__ void cadre_mask(float s[MT][NT][4], int first, int key,
                                            int last)
@@ -46,8 +46,8 @@ __device__ __forceinline__ void cadre_mask(float s[MT][NT][4], int first, int ke
     }
 }
 
-/* The same of transposed scores: `key` is the token of this lane's first row, `query` that
- * of its first column. */
+/* The same of transposed scores: `key` is the token of this lane's first row, `query`
+ * that of its first column. */
 template <int MT, int NT>
 __device__ __forceinline__ void cadre_mask_transposed(float s[MT][NT][4], int key,
                                                       int query, int last)
@@ -60,10 +60,12 @@ __device__ __forceinline__ void cadre_mask_transposed(float s[MT][NT][4], int ke
     }
 }
 
-/* One step of the softmax: s becomes 2^((s - most) * scale). */
+/* One step of the softmax: s becomes 2^((s - most) * scale). What was summed before is to
+ * be multiplied by `shrink`, the accumulators by cadre_softmax_shrink. */
 template <int D, int MT, int NT>
 __device__ __forceinline__ void cadre_softmax_step(struct cadre_softmax<D, MT> &w,
-                                                   float s[MT][NT][4], float scale)
+                                                   float s[MT][NT][4], float scale,
+                                                   float shrink[MT][2])
 {
 #pragma unroll
     for (int i = 0; i < MT * 2; i++) {
@@ -77,8 +79,8 @@ __device__ __forceinline__ void cadre_softmax_step(struct cadre_softmax<D, MT> &
         top = fmaxf(top, other);
         top = fmaxf(top, __shfl_xor_sync(CADRE_FULL_WARP, top, 1));
         top = fmaxf(top, __shfl_xor_sync(CADRE_FULL_WARP, top, 2));
-        const float shrink = cadre_exp2((w.most[m][half] - top) * scale);
         const float base = top * scale;
+        shrink[m][half] = cadre_exp2((w.most[m][half] - top) * scale);
         w.most[m][half] = top;
 #pragma unroll
         for (int j = 0; j < NT * 2; j++) {
@@ -86,13 +88,17 @@ __device__ __forceinline__ void cadre_softmax_step(struct cadre_softmax<D, MT> &
             *x = cadre_exp2(*x * scale - base);
             sum += *x;
         }
-        w.sum[m][half] = w.sum[m][half] * shrink + sum;
-#pragma unroll
-        for (int n = 0; n < D / 8; n++) {
-            w.acc[m][n][half * 2] *= shrink;
-            w.acc[m][n][half * 2 + 1] *= shrink;
-        }
+        w.sum[m][half] = w.sum[m][half] * shrink[m][half] + sum;
     }
+}
+
+template <int D, int MT>
+__device__ __forceinline__ void cadre_softmax_shrink(struct cadre_softmax<D, MT> &w,
+                                                     const float shrink[MT][2])
+{
+#pragma unroll
+    for (int i = 0; i < MT * D / 2; i++)
+        w.acc[i / (D / 2)][i / 4 % (D / 8)][i % 4] *= shrink[i / (D / 2)][i % 4 / 2];
 }
 
 /* lse of this lane's rows; sums become factors of the accumulators */
@@ -113,7 +119,8 @@ __device__ __forceinline__ void cadre_softmax_end(struct cadre_softmax<D, MT> &w
     }
 }
 
-/* The transposed scores s become probabilities; `stats` has lse and delta of each query. */
+/* The transposed scores s become probabilities; `stats` has lse and delta of each
+ * query. */
 template <int MT, int NT>
 __device__ __forceinline__ void
 cadre_probability_transposed(float s[MT][NT][4], const float *stats, float scale)

@@ -2,8 +2,8 @@
 /* attention_fwd.cu and attention_bwd.cu for Hopper and heads of 64: the same algorithm
  * with wgmma (wgmma.cuh) for the products, whose left operand is always in registers. A
  * block has GROUPS warpgroups of 64 own rows each; while one computes exponentials, the
- * products of another run. A loop's iteration waits for its own products: ptxas serialises
- * those that are pending where a loop begins again. */
+ * products of another run. A loop's iteration waits for its own products: ptxas
+ * serialises those that are pending where a loop begins again. */
 #include "core/device/cuda/attention_softmax.cuh"
 #include "core/device/cuda/wgmma.cuh"
 
@@ -18,7 +18,7 @@ enum {
     THREADS = 128 * GROUPS,
     OWN = 64 * GROUPS,
     PASSING = 64,
-    STAGES = 2,
+    STAGES = 3,
     TILE = PASSING * D / 2, /* words */
     OWN_TILE = OWN * D / 2,
     STATS = 2 * PASSING /* words of a stage of backward_keys */
@@ -91,6 +91,23 @@ __device__ __forceinline__ void load(uint32_t *tile, const T *src, int64_t ld,
     cadre_mma_load<T, D, ROWS, THREADS>(tile, src, ld, first, time);
 }
 
+/* Begin to copy keys and values [row, row + PASSING) into a stage. */
+template <typename T>
+__device__ __forceinline__ void load_keys(uint32_t *to,
+                                          const struct cadre_attention_view &a,
+                                          const T *k, const T *v, int row)
+{
+    load<PASSING>(to, k, a.ldk, row, a.time);
+    load<PASSING>(to + TILE, v, a.ldv, row, a.time);
+    cadre_copy_commit();
+}
+
+/* The stage after one. */
+__device__ __forceinline__ int after(int stage)
+{
+    return stage == STAGES - 1 ? 0 : stage + 1;
+}
+
 template <typename T>
 __global__ void __launch_bounds__(THREADS, 2) forward(struct cadre_attention_view a)
 {
@@ -102,44 +119,54 @@ __global__ void __launch_bounds__(THREADS, 2) forward(struct cadre_attention_vie
     const T *from_v = cadre_attention_rows<T>(a, a.v, a.ldv, b, kv);
     const int first = (int)(gridDim.y - 1 - blockIdx.y) * OWN; /* long ones first */
     const int end = cadre_attention_end(a, first + OWN), lane = cadre_mma_lane();
-    const int mine = first + cadre_mma_warp() * 16, all = first + group() * 64 + 64;
+    const int mine = first + cadre_mma_warp() * 16;
+    const int mine_end = cadre_attention_end(a, first + group() * 64 + 64);
     const float scale = (float)a.scale * CADRE_LOG2_E;
+    const int last = a.full ? a.time - 1 : -1;
     struct cadre_softmax<D, MT> w;
+    float s[MT][NT][4], shrink[MT][2];
     uint32_t rows[D / 16][4], p[NT / 2][4];
     cadre_softmax_begin(w);
     load<OWN>(q, cadre_attention_rows<T>(a, a.q, a.ldq, b, head), a.ldq, first, a.time);
-    load<PASSING>(stages, from_k, a.ldk, 0, a.time);
-    load<PASSING>(stages + TILE, from_v, a.ldv, 0, a.time);
-    cadre_copy_commit();
-    for (int key = 0; key < end; key += PASSING) {
-        const int step = key / PASSING;
-        uint32_t *k = stages + step % STAGES * 2 * TILE;
-        uint32_t *next = stages + (step + 1) % STAGES * 2 * TILE;
-        float s[MT][NT][4];
+    load_keys<T>(stages, a, from_k, from_v, 0);
+    arrive();
+    take_rows(rows, q);
+    if (PASSING < end)
+        load_keys<T>(stages + 2 * TILE, a, from_k, from_v, PASSING);
+    cadre_wgmma_begin();
+    scores<T>(s, rows, stages);
+    cadre_wgmma_wait<0>();
+    cadre_wgmma_keep(s[0]);
+    if (PASSING - 1 > (a.full ? a.time - 1 : mine))
+        cadre_mask<MT, NT>(s, mine + lane / 4, lane % 4 * 2, last);
+    cadre_softmax_step<D, MT, NT>(w, s, scale, shrink);
+    round_off<T>(p, s);
+    int key = 0, i = 0;
+    for (; key + PASSING < mine_end; key += PASSING, i = after(i)) {
+        const int next = key + PASSING;
         arrive();
-        if (key == 0)
-            take_rows(rows, q);
-        if (key + PASSING < end) {
-            load<PASSING>(next, from_k, a.ldk, key + PASSING, a.time);
-            load<PASSING>(next + TILE, from_v, a.ldv, key + PASSING, a.time);
-        }
-        cadre_copy_commit();
-        if (!a.full && key >= all)
-            continue; /* all above the diagonal */
+        if (next + PASSING < end)
+            load_keys<T>(stages + after(after(i)) * 2 * TILE, a, from_k, from_v,
+                         next + PASSING);
         cadre_wgmma_begin();
-        scores<T>(s, rows, k);
-        cadre_wgmma_wait<0>();
+        scores<T>(s, rows, stages + after(i) * 2 * TILE);
+        mix<T>(w.acc, p, stages + i * 2 * TILE + TILE);
+        cadre_wgmma_wait<1>();
         cadre_wgmma_keep(s[0]);
-        if (key + PASSING - 1 > (a.full ? a.time - 1 : mine))
-            cadre_mask<MT, NT>(s, mine + lane / 4, key + lane % 4 * 2,
-                               a.full ? a.time - 1 : -1);
-        cadre_softmax_step<D, MT, NT>(w, s, scale);
-        round_off<T>(p, s);
-        cadre_wgmma_begin();
-        mix<T>(w.acc, p, k + TILE);
+        if (next + PASSING - 1 > (a.full ? a.time - 1 : mine))
+            cadre_mask<MT, NT>(s, mine + lane / 4, next + lane % 4 * 2, last);
+        cadre_softmax_step<D, MT, NT>(w, s, scale, shrink);
         cadre_wgmma_wait<0>();
         cadre_wgmma_keep(w.acc[0]);
+        cadre_softmax_shrink<D, MT>(w, shrink);
+        round_off<T>(p, s);
     }
+    cadre_wgmma_begin();
+    mix<T>(w.acc, p, stages + i * 2 * TILE + TILE);
+    cadre_wgmma_wait<0>();
+    cadre_wgmma_keep(w.acc[0]);
+    for (; key + PASSING < end; key += PASSING) /* the other warpgroup's last keys */
+        arrive();
     cadre_softmax_end<D, MT>(w, (float *)a.lse + (int64_t)blockIdx.x * a.time, scale,
                              mine + lane / 4, a.time);
     cadre_mma_store<T, D, MT>(cadre_attention_rows_out<T>(a, a.out, a.ldo, b, head),
@@ -225,9 +252,10 @@ __global__ void __launch_bounds__(THREADS, 1)
     load<OWN>(v, cadre_attention_rows<T>(a, a.v, a.ldv, b, kv), a.ldv, first, a.time);
     load_queries<T>(stages, stats, a, b, kv * of_group, begin);
     cadre_copy_commit();
-    for (int i = 0, tile = 0, h = kv * of_group; h < (kv + 1) * of_group; i ^= 1) {
+    for (int i = 0, tile = 0, h = kv * of_group; h < (kv + 1) * of_group;
+         i = after(i)) {
         const int query = begin + tile * PASSING;
-        uint32_t *q = stages + i * 2 * TILE, *next = stages + (i ^ 1) * 2 * TILE;
+        uint32_t *q = stages + i * 2 * TILE, *next = stages + after(i) * 2 * TILE;
         arrive();
         if (tile == 0 && h == kv * of_group) {
             take_rows(k_rows, k);
@@ -238,7 +266,7 @@ __global__ void __launch_bounds__(THREADS, 1)
             h++;
         }
         if (h < (kv + 1) * of_group)
-            load_queries<T>(next, stats + (i ^ 1) * STATS, a, b, h,
+            load_queries<T>(next, stats + after(i) * STATS, a, b, h,
                             begin + tile * PASSING);
         cadre_copy_commit();
         if (!a.full && query + PASSING <= all)
@@ -280,24 +308,18 @@ __global__ void __launch_bounds__(THREADS, 1)
     load<OWN>(q, cadre_attention_rows<T>(a, a.q, a.ldq, b, head), a.ldq, first, a.time);
     load<OWN>(dout, cadre_attention_rows<T>(a, a.dout, a.ldo, b, head), a.ldo, first,
               a.time);
-    load<PASSING>(stages, from_k, a.ldk, 0, a.time);
-    load<PASSING>(stages + TILE, from_v, a.ldv, 0, a.time);
-    cadre_copy_commit();
-    for (int key = 0; key < end; key += PASSING) {
-        const int step = key / PASSING;
-        uint32_t *k = stages + step % STAGES * 2 * TILE;
-        uint32_t *next = stages + (step + 1) % STAGES * 2 * TILE;
+    load_keys<T>(stages, a, from_k, from_v, 0);
+    for (int key = 0, i = 0; key < end; key += PASSING, i = after(i)) {
+        uint32_t *k = stages + i * 2 * TILE;
         float s[MT][NT][4], ds[MT][NT][4];
         arrive();
         if (key == 0) {
             take_rows(q_rows, q);
             take_rows(d_rows, dout);
         }
-        if (key + PASSING < end) {
-            load<PASSING>(next, from_k, a.ldk, key + PASSING, a.time);
-            load<PASSING>(next + TILE, from_v, a.ldv, key + PASSING, a.time);
-        }
-        cadre_copy_commit();
+        if (key + PASSING < end)
+            load_keys<T>(stages + after(i) * 2 * TILE, a, from_k, from_v,
+                         key + PASSING);
         if (!a.full && key >= all)
             continue; /* all above the diagonal */
         cadre_wgmma_begin();

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wgmma of Hopper: asynchronous products of a warpgroup, four consecutive warps, for files
- * that nvcc compiles for sm_90a alone. The left operand is in registers, in the fragments
- * of mma.sync m16n8k16 (warp w of the group has rows 16w to 16w + 15); the right one is a
- * tile in shared memory with rows of 64 elements of 16 bits, in the layout of
- * attention_mma.cuh, which is wgmma's swizzle of 128 bytes where the tile is aligned to
- * 1024 bytes (CADRE_SWIZZLED_SHARED).
+/* wgmma of Hopper: asynchronous products of a warpgroup, four consecutive warps, for
+ * files that nvcc compiles for sm_90a alone. The left operand is in registers, in the
+ * fragments of mma.sync m16n8k16 (warp w of the group has rows 16w to 16w + 15); the
+ * right one is a tile in shared memory with rows of 64 elements of 16 bits, in the
+ * layout of attention_mma.cuh, which is wgmma's swizzle of 128 bytes where the tile is
+ * aligned to 1024 bytes (CADRE_SWIZZLED_SHARED).
  *
  *   cadre_wgmma_see()       after writing shared memory, before the barrier that comes
  *                           before products which read it
@@ -50,9 +50,9 @@ __device__ static __forceinline__ uint64_t cadre_wgmma_tile(const void *tile)
 #define CADRE_WGMMA_OUT(x) "=f"(x)
 #define CADRE_WGMMA_IN_OUT(x) "+f"(x)
 
-/* d (64, 64) = a (64, 16) * b, added to d where `add` is set. b (16, 64) has rows 0 to 15
- * of the tile that begins at b; where it is not `across`, the transpose of columns 0 to 15
- * of 64 rows. b may begin at any 8th row of a tile, or at any 8th column without
+/* d (64, 64) = a (64, 16) * b, added to d where `add` is set. b (16, 64) has rows 0 to
+ * 15 of the tile that begins at b; where it is not `across`, the transpose of columns 0
+ * to 15 of 64 rows. b may begin at any 8th row of a tile, or at any 8th column without
  * `across`. */
 template <typename T, bool across, bool add>
 __device__ static __forceinline__ void cadre_wgmma(float d[8][4], const uint32_t a[4],

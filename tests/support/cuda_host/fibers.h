@@ -8,8 +8,8 @@
  * not full, a launch beyond the limits of the hardware. Dynamic shared memory is
  * allocated to the byte and filled with NaN for every block, so that AddressSanitizer
  * and a comparison detect reads outside it or before it is written. An asynchronous
- * copy happens when it is waited for, and so does a product of wgmma. Missing fences, and races between warps that the
- * order of the fibers hides, are not detected. */
+ * copy happens when it is waited for, and so does a product of wgmma. Missing fences,
+ * and races between warps that the order of the fibers hides, are not detected. */
 #ifndef CADRE_TESTS_CUDA_HOST_FIBERS_H
 #define CADRE_TESTS_CUDA_HOST_FIBERS_H
 
