@@ -12,26 +12,44 @@ enum { MOST_HEAD_SIZE = 256, MOST_TIME = 65535 * 8, MOST_BEHIND = 65535, WARPS =
 
 static const double LOG2_E = 1.4426950408889634074;
 
-/* stats of row t of head (b, h): a warp each, WARPS to a block. */
-template <class T> static __global__ void statistics(struct cadre_attention_view a)
+/* Lanes of a row of statistics, a pack each where 32 are enough. Two at least, so that
+ * the rows of a block divide CADRE_ATTENTION_PAD. */
+template <class T> static int row_lanes(int64_t head_size)
+{
+    int lanes = 2;
+    while (lanes < 32 && lanes * pack_size<T>::N < head_size)
+        lanes *= 2;
+    return lanes;
+}
+
+/* stats of row t of head (b, h): `lanes` threads each. */
+template <class T>
+static __global__ void statistics(struct cadre_attention_view a, int lanes, bool vec)
 {
     typedef wide_t<T> W;
-    const int64_t row = (int64_t)blockIdx.x * WARPS + threadIdx.x / 32;
-    const int64_t head = row / a.padded; /* b * H + h */
-    const int t = (int)(row % a.padded), lane = (int)threadIdx.x % 32;
-    const int64_t first = (head / a.heads * a.time + t) * a.ldo;
-    const T *out = (const T *)a.out + first + head % a.heads * a.head_size;
-    const T *dout = (const T *)a.dout + first + head % a.heads * a.head_size;
-    W delta = 0;
-    if (t < a.time)
-        for (int d = lane; d < a.head_size; d += 32)
-            delta += widen(out[d]) * widen(dout[d]);
-    delta = warp_sum(delta);
+    constexpr int N = pack_size<T>::N;
+    const int rows = WARPS * 32 / lanes, blocks = a.padded / rows; /* of a head */
+    const int head = (int)blockIdx.x / blocks; /* b * H + h */
+    const int t = (int)blockIdx.x % blocks * rows + (int)threadIdx.x / lanes;
+    const int lane = (int)threadIdx.x % lanes, size = a.head_size;
+    const int64_t first = ((int64_t)(head / a.heads) * a.time + t) * a.ldo +
+                          (int64_t)(head % a.heads) * size;
+    const bool inside = t < a.time;
+    W lse = (W)INFINITY, delta = 0;
+    if (inside && lane == 0)
+        lse = ((const W *)a.lse)[(int64_t)head * a.time + t] * (W)a.lse_factor;
+    for (int d = lane * N; inside && d < size; d += lanes * N) {
+        const pack<T> out = load<N>((const T *)a.out + first + d, size - d, vec);
+        const pack<T> dout = load<N>((const T *)a.dout + first + d, size - d, vec);
+        CADRE_UNROLL
+        for (int i = 0; i < N; i++)
+            delta += widen(out.v[i]) * widen(dout.v[i]);
+    }
+    for (int with = lanes / 2; with > 0; with /= 2)
+        delta += __shfl_xor_sync(CADRE_FULL_WARP, delta, with);
     if (lane == 0) {
-        W *to = (W *)a.stats + 2 * row;
-        to[0] = t < a.time ? ((const W *)a.lse)[head * a.time + t] * (W)a.lse_factor
-                           : (W)INFINITY;
-        to[1] = delta;
+        const pack<W, 2> both = {lse, delta};
+        store<2>((W *)a.stats + 2 * ((int64_t)head * a.padded + t), both, 2, true);
     }
 }
 
@@ -160,9 +178,15 @@ static cadre_status launch_statistics(const struct cadre_attention *a,
                                       const struct cadre_attention_view &view,
                                       void *stream)
 {
-    const unsigned blocks = (unsigned)(a->batch * a->heads * view.padded / WARPS);
-    CADRE_DISPATCH("attention", a->dtype,
-                   CADRE_LAUNCH(statistics<T>, blocks, 32 * WARPS, 0, stream, view));
+    CADRE_DISPATCH("attention", a->dtype, {
+        constexpr int N = pack_size<T>::N;
+        const int lanes = row_lanes<T>(a->head_size);
+        const int64_t rows = a->batch * a->heads * view.padded;
+        const bool vec =
+            a->head_size % N == 0 && a->ldo % N == 0 && aligned(a->out, a->dout);
+        CADRE_LAUNCH(statistics<T>, (unsigned)(rows * lanes / (WARPS * 32)), WARPS * 32,
+                     0, stream, view, lanes, vec);
+    });
     return cadre_launch_check("attention's statistics");
 }
 

@@ -17,17 +17,39 @@ template <class T> struct pack_size {
     static constexpr int N = 16 / (int)sizeof(T);
 };
 
-/* Elements [0, left) of p, zeros after; by 16 bytes at a time where `vec` says that p
- * is aligned and the pack is whole. */
+/* The widest access that divides a pack of `bytes`: of 16, 8, 4 or, none, 1. */
+template <int bytes> struct word_of {
+    typedef typename word_of<bytes % 16 == 0  ? 16
+                             : bytes % 8 == 0 ? 8
+                             : bytes % 4 == 0 ? 4
+                                              : 1>::type type;
+};
+template <> struct word_of<16> {
+    typedef uint4 type;
+};
+template <> struct word_of<8> {
+    typedef uint2 type;
+};
+template <> struct word_of<4> {
+    typedef uint32_t type;
+};
+template <> struct word_of<1> {
+    typedef uint8_t type;
+};
+
+/* Elements [0, left) of p, zeros after; by words where `vec` says that p is aligned and
+ * the pack is whole. */
 template <int N, class T>
 CADRE_DEVICE pack<T, N> load(const T *p, int64_t left, bool vec)
 {
+    typedef typename word_of<N *(int)sizeof(T)>::type word;
+    constexpr int size = (int)sizeof(word);
     pack<T, N> out;
-    if (vec && left >= N && N * sizeof(T) % 16 == 0) {
+    if (vec && left >= N && size > 1) {
         CADRE_UNROLL
-        for (int i = 0; i < (int)(N * sizeof(T) / 16); i++) {
-            const uint4 bits = reinterpret_cast<const uint4 *>(p)[i];
-            memcpy(reinterpret_cast<char *>(&out) + 16 * i, &bits, 16);
+        for (int i = 0; i < N * (int)sizeof(T) / size; i++) {
+            const word bits = reinterpret_cast<const word *>(p)[i];
+            memcpy(reinterpret_cast<char *>(&out) + size * i, &bits, sizeof bits);
         }
     } else {
         CADRE_UNROLL
@@ -37,21 +59,63 @@ CADRE_DEVICE pack<T, N> load(const T *p, int64_t left, bool vec)
     return out;
 }
 
+/* One access to global memory. Written as an assignment it is up to the compiler, which
+ * stores each of four floats alone where it knows that the bits are theirs. */
+CADRE_DEVICE void put(uint4 *to, uint4 x)
+{
+#ifdef __CUDA_ARCH__
+    asm volatile(
+        "st.global.v4.b32 [%0],{%1,%2,%3,%4};" ::"l"(__cvta_generic_to_global(to)),
+        "r"(x.x), "r"(x.y), "r"(x.z), "r"(x.w)
+        : "memory");
+#else
+    *to = x;
+#endif
+}
+CADRE_DEVICE void put(uint2 *to, uint2 x)
+{
+#ifdef __CUDA_ARCH__
+    asm volatile("st.global.v2.b32 [%0],{%1,%2};" ::"l"(__cvta_generic_to_global(to)),
+                 "r"(x.x), "r"(x.y)
+                 : "memory");
+#else
+    *to = x;
+#endif
+}
+template <class X> CADRE_DEVICE void put(X *to, X x)
+{
+    *to = x;
+}
+
+/* To global memory: elements [0, left) of p, as load reads them. */
 template <int N, class T>
 CADRE_DEVICE void store(T *p, const pack<T, N> &in, int64_t left, bool vec)
 {
-    if (vec && left >= N && N * sizeof(T) % 16 == 0) {
+    typedef typename word_of<N *(int)sizeof(T)>::type word;
+    constexpr int size = (int)sizeof(word);
+    if (vec && left >= N && size > 1) {
         CADRE_UNROLL
-        for (int i = 0; i < (int)(N * sizeof(T) / 16); i++) {
-            uint4 bits;
-            memcpy(&bits, reinterpret_cast<const char *>(&in) + 16 * i, 16);
-            reinterpret_cast<uint4 *>(p)[i] = bits;
+        for (int i = 0; i < N * (int)sizeof(T) / size; i++) {
+            word bits;
+            memcpy(&bits, reinterpret_cast<const char *>(&in) + size * i, sizeof bits);
+            put(reinterpret_cast<word *>(p) + i, bits);
         }
     } else {
         CADRE_UNROLL
         for (int i = 0; i < N; i++)
             if (i < left)
                 p[i] = in.v[i];
+    }
+}
+
+/* To shared memory, aligned: a whole pack of a multiple of 16 bytes. */
+template <int N, class T> CADRE_DEVICE void store_shared(T *p, const pack<T, N> &in)
+{
+    CADRE_UNROLL
+    for (int i = 0; i < N * (int)sizeof(T) / 16; i++) {
+        uint4 bits;
+        memcpy(&bits, reinterpret_cast<const char *>(&in) + 16 * i, 16);
+        reinterpret_cast<uint4 *>(p)[i] = bits;
     }
 }
 

@@ -64,7 +64,7 @@ template <class T> __global__ void norm_fwd(const norm_job<T> a)
     for (int64_t c = lane * N; c < C; c += 32 * N) {
         const pack<T> x = sum_pack(a, row * C + c, c);
         if (a.stash)
-            store<N>(mine + c, x, N, true);
+            store_shared<N>(mine + c, x);
         for (int i = 0; i < N; i++)
             sum += widen(x.v[i]);
     }
@@ -189,8 +189,8 @@ __device__ static void bwd_row(const norm_bwd_job<T> &a, int64_t row, wide_t<T> 
             sb.v[i] += d;
         }
         store<N>(a.dx + at, dx, C - c, a.vec);
-        store<N>(dw + c, sw, N, true);
-        store<N>(db + c, sb, N, true);
+        store_shared<N>(dw + c, sw);
+        store_shared<N>(db + c, sb);
     }
 }
 
@@ -204,8 +204,8 @@ template <class T> __global__ void norm_bwd(const norm_bwd_job<T> a)
     const int warps = (int)blockDim.x / 32;
     W *dw = sums + warp * 2 * room, *db = dw + room;
     for (int64_t c = lane * N; c < room; c += 32 * N) {
-        store<N>(dw + c, pack<W, N>{}, N, true);
-        store<N>(db + c, pack<W, N>{}, N, true);
+        store_shared<N>(dw + c, pack<W, N>{});
+        store_shared<N>(db + c, pack<W, N>{});
     }
     for (int64_t row = (int64_t)blockIdx.x * warps + warp; row < a.rows;
          row += (int64_t)gridDim.x * warps)

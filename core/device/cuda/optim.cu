@@ -5,6 +5,9 @@
 #include "core/device/cuda/math.cuh"
 
 enum { THREADS = 256, CHUNK = 4096, FEW = 16, MANY = 384 };
+/* Elements that a block updates, so many that finding their slice costs little; packs
+ * of each array that a thread loads before it uses the first. */
+enum { UPDATE_CHUNK = 8192, AHEAD = 2 };
 
 /* Slices that share a launch; first[i] is the first chunk of slice i. */
 template <class S, int most> struct table {
@@ -27,14 +30,14 @@ __device__ static int find(const table<S, most> &t, unsigned chunk)
     return low;
 }
 
-/* The first slices of a list that fit; how many. */
+/* The first slices of a list that fit, in chunks of `chunk`; how many. */
 template <class S, int most>
-static int64_t fill(table<S, most> *t, const S *list, int64_t n)
+static int64_t fill(table<S, most> *t, const S *list, int64_t n, int64_t chunk)
 {
     uint64_t chunks = 0;
     t->n = 0;
     while (t->n < n && t->n < most) {
-        const uint64_t more = (uint64_t)ceil_div(list[t->n].count, CHUNK);
+        const uint64_t more = (uint64_t)ceil_div(list[t->n].count, chunk);
         if (chunks + more > INT32_MAX)
             break;
         t->slice[t->n] = list[t->n];
@@ -132,45 +135,79 @@ template <class R> struct lion_step {
     }
 };
 
+/* What a thread has of a slice: one access each. */
+template <class R> struct element_pack {
+    pack<R> p, g, m, v;
+};
+
+template <class R, class Step>
+__device__ static inline element_pack<R>
+fetch(const Step &step, const struct cadre_slice &s, int64_t i, int64_t left, bool vec)
+{
+    constexpr int N = pack_size<R>::N;
+    element_pack<R> x{};
+    x.p = load<N>((const R *)s.param + i, left, vec);
+    x.g = load<N>((const R *)s.grad + i, left, vec);
+    if (step.has_first(s))
+        x.m = load<N>((const R *)s.exp_avg + i, left, vec);
+    if (step.has_second(s))
+        x.v = load<N>((const R *)s.exp_avg_sq + i, left, vec);
+    return x;
+}
+
 /* `rounded` is the only memory of dtype T, 16 bits wide; R is f32 or f64. */
+template <class T, class R, class Step>
+__device__ static inline void finish(const Step &step, const struct cadre_slice &s,
+                                     R scale, R factor, element_pack<R> x, int64_t i,
+                                     int64_t left, bool vec)
+{
+    constexpr int N = pack_size<R>::N;
+    const bool has_m = step.has_first(s);
+    pack<T, N> rounded;
+    CADRE_UNROLL
+    for (int j = 0; j < N; j++) {
+        step.run(&x.p.v[j], x.g.v[j] * scale, &x.m.v[j], &x.v.v[j], factor, has_m);
+        rounded.v[j] = narrow<T>(x.p.v[j]);
+    }
+    store<N>((R *)s.param + i, x.p, left, vec);
+    if (has_m)
+        store<N>((R *)s.exp_avg + i, x.m, left, vec);
+    if (step.has_second(s))
+        store<N>((R *)s.exp_avg_sq + i, x.v, left, vec);
+    if (s.rounded)
+        store<N>((T *)s.rounded + i, rounded, left, vec);
+}
+
+/* A thread has AHEAD packs in flight where they are whole; a warp's accesses are
+ * contiguous. */
 template <class R, class T, class Step, int most>
 __global__ void update(const __grid_constant__ Step step,
                        const __grid_constant__ table<struct cadre_slice, most> t,
                        const double *grad_scale)
 {
-    constexpr int N = 8;
+    constexpr int N = pack_size<R>::N, TILE = THREADS * N;
     if (!is_finite(*grad_scale))
         return;
     const R scale = (R)*grad_scale;
     const int which = find(t, blockIdx.x);
     const struct cadre_slice &s = t.slice[which];
-    const int64_t first = (int64_t)(blockIdx.x - t.first[which]) * CHUNK;
-    const int64_t end = first + CHUNK < s.count ? first + CHUNK : s.count;
-    const bool vec = aligned_slice(s), has_m = step.has_first(s);
-    const bool has_v = step.has_second(s);
+    const int64_t first = (int64_t)(blockIdx.x - t.first[which]) * UPDATE_CHUNK;
+    const int64_t end = first + UPDATE_CHUNK < s.count ? first + UPDATE_CHUNK : s.count;
+    const bool vec = aligned_slice(s);
     const R factor = step.factor(s.weight_decay);
-    for (int64_t i = first + (int)threadIdx.x * N; i < end; i += THREADS * N) {
-        const int64_t left = end - i;
-        pack<R, N> p = load<N>((const R *)s.param + i, left, vec), m{}, v{};
-        const pack<R, N> g = load<N>((const R *)s.grad + i, left, vec);
-        if (has_m)
-            m = load<N>((const R *)s.exp_avg + i, left, vec);
-        if (has_v)
-            v = load<N>((const R *)s.exp_avg_sq + i, left, vec);
-        pack<T, N> rounded;
+    int64_t i = first + (int)threadIdx.x * N;
+    for (; vec && i + (AHEAD - 1) * TILE + N <= end; i += AHEAD * TILE) {
+        element_pack<R> x[AHEAD];
         CADRE_UNROLL
-        for (int j = 0; j < N; j++) {
-            step.run(&p.v[j], g.v[j] * scale, &m.v[j], &v.v[j], factor, has_m);
-            rounded.v[j] = narrow<T>(p.v[j]);
-        }
-        store<N>((R *)s.param + i, p, left, vec);
-        if (has_m)
-            store<N>((R *)s.exp_avg + i, m, left, vec);
-        if (has_v)
-            store<N>((R *)s.exp_avg_sq + i, v, left, vec);
-        if (s.rounded)
-            store<N>((T *)s.rounded + i, rounded, left, vec);
+        for (int k = 0; k < AHEAD; k++)
+            x[k] = fetch<R>(step, s, i + k * TILE, N, true);
+        CADRE_UNROLL
+        for (int k = 0; k < AHEAD; k++)
+            finish<T>(step, s, scale, factor, x[k], i + k * TILE, N, true);
     }
+    for (; i < end; i += TILE)
+        finish<T>(step, s, scale, factor, fetch<R>(step, s, i, end - i, vec), i,
+                  end - i, vec);
 }
 
 template <class R, class T, int most, class Step>
@@ -179,7 +216,7 @@ static void update_slices(const Step &step, const struct cadre_slice *slices, in
 {
     table<struct cadre_slice, most> t;
     while (n > 0) {
-        const int64_t taken = fill(&t, slices, n);
+        const int64_t taken = fill(&t, slices, n, UPDATE_CHUNK);
         if (t.first[t.n] > 0)
             CADRE_LAUNCH((update<R, T, Step, most>), t.first[t.n], THREADS, 0, stream,
                          step, t, grad_scale);
@@ -387,7 +424,7 @@ static void adamw8_rounded(const struct cadre_adamw8 *a, const code_table<R> &co
                 s.weight_decay};
             some[n] = one;
         }
-        n = fill(&t, some, n);
+        n = fill(&t, some, n, CHUNK);
         if (t.first[t.n] > 0)
             CADRE_LAUNCH((update_coded<R, T, FEW>), t.first[t.n], THREADS, 0, stream,
                          adamw_of<R>(&a->adamw), codes, t, a->adamw.grad_scale);
@@ -450,7 +487,7 @@ static void squares(const struct cadre_squares *list, int64_t n, void *stream)
 {
     table<struct cadre_squares, most> t;
     while (n > 0) {
-        const int64_t taken = fill(&t, list, n);
+        const int64_t taken = fill(&t, list, n, CHUNK);
         if (t.first[t.n] > 0)
             CADRE_LAUNCH((sum_squares<T, most>), t.first[t.n], THREADS, 0, stream, t);
         list += taken;

@@ -5,7 +5,8 @@
 #include "core/device/cuda/kernels.h"
 #include "core/device/cuda/math.cuh"
 
-enum { THREADS = 256 };
+/* AHEAD: packs that a thread of the forward pass loads before it uses the first. */
+enum { THREADS = 256, AHEAD = 4 };
 
 template <class T> struct xent_job {
     int64_t rows, vocab, begin;
@@ -56,29 +57,67 @@ __device__ static inline void join(W *most, W *sum, W other_most, W other_sum)
     }
 }
 
-/* The largest and the sum over a thread's packs. A pack of only minus infinity adds
+/* exp of a number that is added to 1 or more, and so need not be subnormal. */
+template <class T, class W> __device__ static inline W term_of(W x)
+{
+#ifdef __CUDA_ARCH__
+    if (sizeof(T) == 2) {
+        float y;
+        asm("ex2.approx.ftz.f32 %0,%1;"
+            : "=f"(y)
+            : "f"((float)x * 1.4426950408889634f));
+        return (W)y;
+    }
+#endif
+    return exp(x);
+}
+
+/* Add a pack to the largest and the sum of a thread. One of only minus infinity adds
  * nothing. */
+template <class T, int N>
+__device__ static inline void scan_pack(const pack<T, N> &p, wide_t<T> *most,
+                                        wide_t<T> *sum)
+{
+    typedef wide_t<T> W;
+    W high = -INFINITY, part = 0;
+    CADRE_UNROLL
+    for (int i = 0; i < N; i++)
+        high = widen(p.v[i]) > high ? widen(p.v[i]) : high;
+    const W least = high > (W)-INFINITY ? high : (W)0; /* no infinity less itself */
+    CADRE_UNROLL
+    for (int i = 0; i < N; i++)
+        part += term_of<T>(widen(p.v[i]) - least);
+    if (high > (W)-INFINITY || part != part)
+        join<T>(most, sum, high, part);
+}
+
+/* The largest and the sum over a thread's packs. Where the row's are aligned, AHEAD
+ * whole ones are in flight; the order is the same. */
 template <class T>
 __device__ static void scan_row(const xent_job<T> &a, const T *x, int shift,
                                 wide_t<T> *most, wide_t<T> *sum)
 {
-    typedef wide_t<T> W;
-    constexpr int N = pack_size<T>::N;
+    constexpr int N = pack_size<T>::N, STEP = THREADS * N;
     const int64_t V = a.vocab;
-    for (int64_t c = (int64_t)threadIdx.x * N - shift; c < V; c += THREADS * N) {
-        const pack<T> p = load_part<N>(x, c, V, a.vec);
-        W high = -INFINITY, part = 0;
-        for (int i = 0; i < N; i++) {
-            const W v = widen(p.v[i]);
-            high = c + i >= 0 && c + i < V && v > high ? v : high;
+    int64_t c = (int64_t)threadIdx.x * N - shift;
+    while (c < V) {
+        for (; a.vec && c >= 0 && c + (AHEAD - 1) * STEP + N <= V; c += AHEAD * STEP) {
+            pack<T> p[AHEAD];
+            CADRE_UNROLL
+            for (int k = 0; k < AHEAD; k++)
+                p[k] = load<N>(x + c + k * STEP, N, true);
+            CADRE_UNROLL
+            for (int k = 0; k < AHEAD; k++)
+                scan_pack(p[k], most, sum);
         }
-        for (int i = 0; i < N; i++) {
-            const W v = widen(p.v[i]);
-            const bool in = c + i >= 0 && c + i < V && v != (W)-INFINITY;
-            part += in ? exp_of<T>(v - high) : 0;
-        }
-        if (high > (W)-INFINITY || part != part)
-            join<T>(most, sum, high, part);
+        if (c >= V)
+            break;
+        pack<T> p = load_part<N>(x, c, V, a.vec);
+        for (int i = 0; i < N; i++)
+            if (c + i < 0 || c + i >= V)
+                p.v[i] = narrow<T>((wide_t<T>)-INFINITY);
+        scan_pack(p, most, sum);
+        c += STEP;
     }
 }
 
