@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "core/comm/reduce.h"
 #include "core/tensor/dtype.h"
@@ -195,6 +196,28 @@ cadre_status nccl_host(struct world *w, const char *arg)
                  cadre_comm_wait(w->comm, e) == 0);
     d->free_pinned(w->device, pinned);
     comm_free(w, x);
+    return CADRE_OK;
+}
+
+/* Ranks come to a split, and to an operation of the group, one long after the other: the
+ * world's thread looks at the communicators meanwhile. */
+cadre_status nccl_apart(struct world *w, const char *arg)
+{
+    const struct timespec late = {.tv_nsec = 250000000};
+    struct cadre_comm *group = NULL;
+    struct cadre_error err = {0};
+    float x = 1;
+    cadre_event e;
+    (void)arg;
+    if (w->rank == 1)
+        nanosleep(&late, NULL);
+    CHECK(w, cadre_comm_split(w->comm, 4, 0, &group, &err) == CADRE_OK && group);
+    if (w->rank == 0)
+        nanosleep(&late, NULL);
+    CHECK(w, cadre_comm_all_reduce(group, "x", &x, &x, 1, CADRE_F32, CADRE_SUM, 0,
+                                   &e) == CADRE_OK);
+    CHECK(w, cadre_comm_wait(group, e) == CADRE_OK && x == (float)w->size);
+    cadre_comm_destroy(group);
     return CADRE_OK;
 }
 

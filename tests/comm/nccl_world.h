@@ -35,6 +35,7 @@ cadre_status nccl_sums(struct world *w, const char *arg);
 cadre_status nccl_sums_exact(struct world *w, const char *arg);
 cadre_status nccl_ring(struct world *w, const char *arg);
 cadre_status nccl_host(struct world *w, const char *arg);
+cadre_status nccl_apart(struct world *w, const char *arg);
 cadre_status nccl_refusals(struct world *w, const char *arg);
 
 /* nccl_faults.c */

@@ -4,9 +4,12 @@
  * real one. */
 #include "core/comm/module.h"
 
+#include <execinfo.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/base/memory.h"
 #include "core/comm/backend.h"
@@ -79,8 +82,11 @@ static void check_sum(struct cadre_comm *comm, struct cadre_device *device, bool
     cadre_event done;
     for (int i = 0; i < N; i++)
         values[i] = (float)i;
-    if (split)
+    if (split) {
+        group = NULL;
         ck_assert_int_eq(cadre_comm_split(comm, 3, 0, &group, NULL), CADRE_OK);
+        ck_assert_ptr_nonnull(group);
+    }
     float *in = device->ops->alloc(device, sizeof values);
     float *out = device->ops->alloc(device, sizeof values);
     ck_assert_int_eq(device->ops->to_device(device, in, values, sizeof values),
@@ -101,6 +107,21 @@ static void check_sum(struct cadre_comm *comm, struct cadre_device *device, bool
         cadre_comm_destroy(group);
 }
 
+/* A GPU is rarely at hand: say where it crashed, and how far it had come. */
+static void crashed(int number)
+{
+    void *at[64];
+    backtrace_symbols_fd(at, backtrace(at, 64), STDERR_FILENO);
+    signal(number, SIG_DFL);
+    raise(number);
+}
+
+static void stage(const char *what, int exact)
+{
+    if (nccl_is_real())
+        fprintf(stderr, "one_rank: %s, %sin exact mode\n", what, exact ? "" : "not ");
+}
+
 /* A world of one: opened, used on device memory, split, closed; twice in a process. */
 START_TEST(one_rank)
 {
@@ -109,6 +130,8 @@ START_TEST(one_rank)
         .kind = "cuda", .threads = 1, .exact = true};
     struct cadre_device *device = NULL;
     struct cadre_error err = {0};
+    if (nccl_is_real())
+        signal(SIGSEGV, crashed);
     ck_assert_msg(cadre_device_open(&config, &device, &err) == CADRE_OK, "%s",
                   err.text);
     for (int exact = 0; exact < 2; exact++) {
@@ -117,13 +140,18 @@ START_TEST(one_rank)
         const struct cadre_comm_world world = {0, 1, 30 * test_patience(), exact,
                                                device};
         ck_assert_msg(module->make_id(id, &err) == CADRE_OK, "%s", err.text);
+        stage("opening", exact);
         ck_assert_msg(module->open(&world, id, &comm, &err) == CADRE_OK, "%s",
                       err.text);
         ck_assert_int_eq(cadre_comm_use_device(comm, device, &err), CADRE_OK);
+        stage("the sum", exact);
         check_sum(comm, device, false);
+        stage("a split", exact);
         check_sum(comm, device, true);
+        stage("closing", exact);
         cadre_comm_destroy(comm);
     }
+    stage("all is closed", true);
     cadre_device_close(device);
 }
 END_TEST
@@ -139,6 +167,7 @@ static const struct {
     {nccl_sums_exact, "", 2, true, false}, {nccl_sums_exact, "", 5, true, false},
     {nccl_ring, "", 2, false, false},      {nccl_ring, "", 3, false, false},
     {nccl_ring, "", 4, false, false},      {nccl_host, "", 2, false, false},
+    {nccl_apart, "", 2, false, false},     {nccl_apart, "", 3, false, false},
     {nccl_refusals, "", 4, false, false},  {NULL, "collectives", 3, true, true},
     {NULL, "device", 1, false, false},     {NULL, "device", 2, false, false},
     {NULL, "device", 3, true, false},      {NULL, "independence", 2, false, false},

@@ -22,19 +22,31 @@ void cadre_nccl_pause(unsigned turns)
         nanosleep(&(struct timespec){.tv_nsec = us * 1000}, NULL);
 }
 
-ncclResult_t cadre_nccl_settle(const struct nccl_world *world, ncclComm_t comm,
-                               ncclResult_t result)
+/* What a call that returned `result` comes to; ncclInProgress where that takes longer
+ * than `until`, or `failure` (may be NULL) is set. ncclSuccess too may mean that it has
+ * only begun, as ncclCommSplit's does: only the communicator's state is to be believed,
+ * and NCCL refuses every other call until it says ncclSuccess. */
+static ncclResult_t outcome(ncclComm_t comm, ncclResult_t result, double until,
+                            const struct cadre_failure *failure)
 {
-    double until = cadre_now_s() + world->timeout_s;
+    if (result == ncclSuccess)
+        result = ncclInProgress;
     for (unsigned turns = 0; result == ncclInProgress; turns++) {
-        if (cadre_failure_is_set(&world->failure) || cadre_now_s() > until)
+        if ((failure && cadre_failure_is_set(failure)) || cadre_now_s() > until)
             return ncclInProgress;
-        cadre_nccl_pause(turns);
         ncclResult_t call = ncclCommGetAsyncError(comm, &result);
         if (call != ncclSuccess)
             return call;
+        if (result == ncclInProgress)
+            cadre_nccl_pause(turns);
     }
     return result;
+}
+
+ncclResult_t cadre_nccl_settle(const struct nccl_world *world, ncclComm_t comm,
+                               ncclResult_t result)
+{
+    return outcome(comm, result, cadre_now_s() + world->timeout_s, &world->failure);
 }
 
 /* Without a communicator yet. */
@@ -143,12 +155,8 @@ cadre_status cadre_nccl_channel_split(struct nccl_channel *parent, int color, in
                                    ncclCommSplit(parent->comm,
                                                  color < 0 ? NCCL_SPLIT_NOCOLOR : color,
                                                  key, &c->comm, &config));
-    if (result == ncclSuccess && c->comm) {
-        ncclResult_t state;
-        result = ncclCommGetAsyncError(c->comm, &state);
-        if (result == ncclSuccess)
-            result = cadre_nccl_settle(world, c->comm, state);
-    }
+    if (result == ncclSuccess && c->comm)
+        result = cadre_nccl_settle(world, c->comm, ncclSuccess);
     pthread_mutex_unlock(&parent->posting);
     *out = NULL;
     if (result == ncclSuccess && !c->comm) { /* in no group */
@@ -191,14 +199,7 @@ void *cadre_nccl_scratch(struct nccl_channel *c, size_t bytes)
 static void release(struct nccl_channel *c)
 {
     double until = cadre_now_s() + FINALIZE_S;
-    ncclResult_t result = ncclCommFinalize(c->comm);
-    for (unsigned turns = 0; result == ncclInProgress && cadre_now_s() < until;
-         turns++) {
-        cadre_nccl_pause(turns);
-        if (ncclCommGetAsyncError(c->comm, &result) != ncclSuccess)
-            break;
-    }
-    if (result == ncclSuccess)
+    if (outcome(c->comm, ncclCommFinalize(c->comm), until, NULL) == ncclSuccess)
         ncclCommDestroy(c->comm);
     else
         ncclCommAbort(c->comm);

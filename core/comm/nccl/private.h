@@ -13,7 +13,10 @@
  *
  * Locks, in the order in which they may be taken: a channel's `posting`, the world's
  * `lock`, the world's `gate`. CUDA runs host functions with locks of its own, so these
- * take only the gate, and no call of CUDA is made under it. */
+ * take only the gate, and no call of CUDA is made under it.
+ *
+ * ncclCommGetAsyncError frees NCCL's record of a call that has ended, without a lock:
+ * whoever asks holds `posting`, which the watching thread only tries to take. */
 #ifndef CADRE_COMM_NCCL_PRIVATE_H
 #define CADRE_COMM_NCCL_PRIVATE_H
 
@@ -61,7 +64,7 @@ struct nccl_op {
 struct nccl_channel {
     struct nccl_channel *next;
     struct nccl_world *world;
-    pthread_mutex_t posting; /* held while operations are given to NCCL */
+    pthread_mutex_t posting; /* held while NCCL is called for it, or asked about it */
     ncclComm_t comm; /* NULL once aborted; a split lets NCCL's thread write it */
     int rank, size; /* in comm */
     struct cadre_device *worker;
@@ -136,8 +139,10 @@ cadre_status cadre_nccl_channel_split(struct nccl_channel *parent, int color, in
 void *cadre_nccl_scratch(struct nccl_channel *channel, size_t bytes);
 /* End it and free it; nothing is pending, or the world has failed and was aborted. */
 void cadre_nccl_channel_close(struct nccl_channel *channel);
-/* Wait until NCCL has accepted the call that returned `result`: ncclSuccess, its error,
- * or ncclInProgress where the world has failed or the time is over. */
+/* Wait until NCCL has done the call that returned `result`, whatever that was but an
+ * error: ncclSuccess, its error, or ncclInProgress where the world has failed or the time
+ * is over. The communicator may not be used before. Under the channel's `posting`, or
+ * before the world knows the channel. */
 ncclResult_t cadre_nccl_settle(const struct nccl_world *world, ncclComm_t comm,
                                ncclResult_t result);
 

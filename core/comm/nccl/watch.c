@@ -129,14 +129,25 @@ static void look_at_head(struct nccl_channel *c)
     cadre_nccl_fail_locked(w, op, CADRE_E_COMM, why);
 }
 
+/* NCCL's state of the channel, unless a post asks for it itself. */
+static ncclResult_t state_of(struct nccl_channel *c)
+{
+    ncclResult_t state = ncclSuccess;
+    if (pthread_mutex_trylock(&c->posting) != 0)
+        return ncclInProgress;
+    if (c->comm && ncclCommGetAsyncError(c->comm, &state) != ncclSuccess)
+        state = ncclSuccess;
+    pthread_mutex_unlock(&c->posting);
+    return state;
+}
+
 /* Under the lock. */
 static void look_at_error(struct nccl_channel *c)
 {
     struct nccl_world *w = c->world;
-    ncclResult_t result = ncclSuccess;
+    ncclResult_t result = state_of(c);
     char text[512], name[256], why[sizeof w->failure.text];
-    if (!c->comm || ncclCommGetAsyncError(c->comm, &result) != ncclSuccess ||
-        result == ncclSuccess || result == ncclInProgress)
+    if (result == ncclSuccess || result == ncclInProgress)
         return;
     cadre_nccl_text(result, c->comm, text, sizeof text);
     if (c->head)

@@ -122,7 +122,7 @@ END_TEST
 /* blocking = 0: in no stream before it was queried, and no other call meanwhile. */
 static void unasked(const struct nccl_rank *r)
 {
-    ncclComm_t comm = nccl_world(r, 0);
+    ncclComm_t comm = nccl_world(r, 0), child = NULL;
     cudaStream_t stream = nccl_stream();
     int32_t *at = ints(1), size;
     must(sum(at, some, comm, stream) == ncclInProgress);
@@ -134,6 +134,11 @@ static void unasked(const struct nccl_rank *r)
     must(ncclSend(at, some, ncclInt32, 1 - r->rank, comm, stream) == 0);
     must(ncclRecv(at, some, ncclInt32, 1 - r->rank, comm, stream) == 0);
     must(ncclGroupEnd() == ncclInProgress && nccl_settle(comm) == ncclSuccess);
+    must(ncclCommSplit(comm, 0, 0, &child, NULL) == ncclSuccess);
+    while (!__atomic_load_n(&child, __ATOMIC_ACQUIRE)) /* without asking the parent */
+        sleep_ms(1);
+    must(ncclCommFinalize(comm) == ncclInvalidArgument);
+    must(nccl_settle(comm) == ncclSuccess && ncclCommDestroy(child) == ncclSuccess);
     must(cudaStreamSynchronize(stream) == cudaSuccess);
     must(ncclCommFinalize(comm) == ncclInProgress);
     must(nccl_settle(comm) == ncclSuccess && ncclCommDestroy(comm) == 0);
@@ -143,6 +148,36 @@ static void unasked(const struct nccl_rank *r)
 START_TEST(runs_in_the_background)
 {
     nccl_run(2, _i, unasked, NULL);
+}
+END_TEST
+
+static void *ask(void *comm)
+{
+    ncclResult_t state;
+    must(ncclCommGetAsyncError(comm, &state) == ncclSuccess);
+    return NULL;
+}
+
+/* Two threads ask for a split that the other rank does not come to. */
+static void asked_twice(const struct nccl_rank *r)
+{
+    ncclComm_t comm = nccl_world(r, 0), child = NULL;
+    pthread_t other;
+    must(pthread_create(&other, NULL, ask, comm) == 0);
+    must(pthread_join(other, NULL) == 0); /* nothing is in progress */
+    if (r->rank == 0) {
+        must(ncclCommSplit(comm, 0, 0, &child, NULL) == ncclSuccess);
+        ask(comm);
+        must(pthread_create(&other, NULL, ask, comm) == 0);
+        must(pthread_join(other, NULL) == 0);
+        must(nccl_settle(comm) == ncclInternalError);
+    }
+    must(ncclCommAbort(comm) == ncclSuccess);
+}
+
+START_TEST(one_asks)
+{
+    nccl_run(2, false, asked_twice, NULL);
 }
 END_TEST
 
@@ -435,6 +470,7 @@ Suite *test_suite(void)
     tcase_add_test(t, runs_late);
     tcase_add_test(t, runs_in_order);
     tcase_add_loop_test(t, runs_in_the_background, 0, 2);
+    tcase_add_test(t, one_asks);
     tcase_add_test(t, runs_without_queries);
     tcase_add_test(t, abort_of_one);
     tcase_add_test(t, death_of_one);

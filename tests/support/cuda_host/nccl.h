@@ -14,8 +14,12 @@
  * from its peers' hangs until it is aborted (with a line on stderr); a peer's abort or
  * death is not noticed; on a communicator with config.blocking = 0 an operation returns
  * ncclInProgress and is in no stream before ncclCommGetAsyncError returned ncclSuccess,
- * nothing else may be called on it until then, and ncclCommSplit writes its result only
- * then; two ranks of one host on one device are refused, and NCCL_HOSTID makes hosts.
+ * and ncclCommSplit returns ncclSuccess at once, but writes its result only when it is
+ * done; two ranks of one host on one device are refused, and NCCL_HOSTID makes hosts.
+ *
+ * Stricter than NCCL, which fails by chance: until ncclCommGetAsyncError has said that a
+ * call in progress is over, nothing else may be called on its communicator, and only one
+ * thread may ask.
  *
  * Not kept: captures (refused), splitShare, tuning, the order between communicators.
  *

@@ -273,7 +273,9 @@ ncclResult_t ncclCommSplit(ncclComm_t handle, int color, int key, ncclComm_t *ou
     mine.color[s->number % 2] = color;
     mine.key[s->number % 2] = key;
     mine.splits.store(s->number + 1, std::memory_order_release);
-    return give_job(s->parent, false, [s] { return go_on(*s); });
+    rc = give_job(s->parent, false, [s] { return go_on(*s); });
+    /* as NCCL 2.28 does: only the parent's state says that it has just begun */
+    return rc == ncclInProgress ? ncclSuccess : rc;
 }
 
 ncclResult_t ncclCommFinalize(ncclComm_t handle)

@@ -116,7 +116,7 @@ ncclResult_t cadre_nccl::find_ready(ncclComm_t comm, const char *call,
     out = find(comm, call);
     if (!out)
         return ncclInvalidArgument;
-    if (out->async == ncclInProgress) {
+    if (out->async == ncclInProgress || out->unseen) {
         say("%s: Attempt to use communicator before the previous operation returned "
             "ncclSuccess",
             call);
@@ -147,6 +147,8 @@ ncclResult_t cadre_nccl::give_job(const std::shared_ptr<ncclComm> &comm, bool la
         comm->job = std::make_unique<job>();
         comm->job->go = std::move(go);
         comm->job->launches = launches;
+        comm->unseen = true;
+        comm->asker = {};
         return comm->async = ncclInProgress;
     }
     for (unsigned turn = 0;; turn++) {
@@ -159,14 +161,31 @@ ncclResult_t cadre_nccl::give_job(const std::shared_ptr<ncclComm> &comm, bool la
     }
 }
 
+/* Whoever is told that a call has ended frees NCCL's record of it, without a lock: two
+ * threads that ask for one call may free it twice. Here that always fails. */
+static bool alone(ncclComm &comm)
+{
+    const std::thread::id self = std::this_thread::get_id();
+    if (!comm.unseen || comm.asker == std::thread::id() || comm.asker == self) {
+        comm.asker = self;
+        return true;
+    }
+    say("ncclCommGetAsyncError: two threads ask for one call, which NCCL frees twice");
+    comm.job.reset();
+    comm.async = ncclInternalError;
+    return false;
+}
+
 ncclResult_t ncclCommGetAsyncError(ncclComm_t handle, ncclResult_t *error)
 {
     locked hold;
     auto comm = find(handle, "ncclCommGetAsyncError");
     if (!comm || !error)
         return ncclInvalidArgument;
-    if (comm->job && comm->job->asked++ > 0)
+    if (alone(*comm) && comm->job && comm->job->asked++ > 0)
         try_job(*comm);
     *error = comm->async;
+    if (comm->async != ncclInProgress)
+        comm->unseen = false;
     return ncclSuccess;
 }

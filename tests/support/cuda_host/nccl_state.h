@@ -11,6 +11,7 @@
 #include <deque>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace cadre_nccl
@@ -124,6 +125,10 @@ struct ncclComm {
     int rank = 0, size = 0, device = 0;
     bool blocking = true, aborted = false, finalized = false;
     ncclResult_t async = ncclSuccess;
+    /* its last call was left in progress, and nobody has been told that it ended; the
+     * thread that asks for it */
+    bool unseen = false;
+    std::thread::id asker;
     std::shared_ptr<cadre_nccl::mapping> map;
     std::unique_ptr<cadre_nccl::job> job;
     std::deque<std::shared_ptr<cadre_nccl::batch>> batches; /* not done, in order */
