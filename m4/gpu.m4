@@ -60,7 +60,7 @@ dnl CADRE_CUDA: NVCC NVCCFLAGS NVCC_GENCODE CUDA_HOME CUDA_CPPFLAGS CUDA_LDFLAGS
 dnl and HAVE_CUDA.
 AC_DEFUN([CADRE_CUDA], [
   AC_ARG_VAR([NVCC], [the CUDA compiler])
-  AC_ARG_VAR([NVCCFLAGS], [flags for NVCC, default "-O3 -lineinfo"])
+  AC_ARG_VAR([NVCCFLAGS], [flags for NVCC, default "-O3 -lineinfo -Xfatbin -compress-all"])
   AC_ARG_VAR([NVCC_GENCODE], [-gencode options for NVCC])
   AC_ARG_ENABLE([cuda-rpath],
     [AS_HELP_STRING([--disable-cuda-rpath],
@@ -80,7 +80,7 @@ AC_DEFUN([CADRE_CUDA], [
 
 AC_DEFUN([CADRE_CUDA_SEARCH], [
   CADRE_NVCC_FIND
-  : "${NVCCFLAGS=-O3 -lineinfo}"
+  : "${NVCCFLAGS=-O3 -lineinfo -Xfatbin -compress-all}"
   AS_IF([test -z "$NVCC_GENCODE"], [
     NVCC_GENCODE="-gencode arch=compute_80,code=sm_80"
     NVCC_GENCODE="$NVCC_GENCODE -gencode arch=compute_90,code=sm_90"

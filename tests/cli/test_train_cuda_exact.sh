@@ -13,7 +13,7 @@ if [ ! -e "$standin/device_cuda.so" ]; then
     exit 77
 fi
 export CADRE_MODULE_PATH=$standin XDG_CACHE_HOME=$tmp/xdg
-file=$tmp/xdg/cadre/gemm-stand-in-on-the-host-130000.txt
+file=$tmp/xdg/cadre/gemm2-stand-in-on-the-host-130000.txt
 small="device.kind=cuda model.channels=16 model.context=16 model.layers=1 \
     train.global_batch=4 train.micro_batch=1 train.eval_batches=1"
 

@@ -107,7 +107,13 @@ const char *test_file_put(const char *folder, const char *name, const void *data
 bool test_lean(void)
 {
     const char *lean = getenv("CADRE_TEST_LEAN");
-    return lean && strcmp(lean, "1") == 0;
+    return lean && (strcmp(lean, "1") == 0 || strcmp(lean, "2") == 0);
+}
+
+bool test_leanest(void)
+{
+    const char *lean = getenv("CADRE_TEST_LEAN");
+    return lean && strcmp(lean, "2") == 0;
 }
 
 double test_patience(void)

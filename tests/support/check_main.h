@@ -47,6 +47,8 @@ const char *test_file_put(const char *folder, const char *name, const void *data
 /* CADRE_TEST_LEAN=1, for an instrumented build: a sample of the cases is enough, as all
  * of them run in the optimised build. */
 bool test_lean(void);
+/* CADRE_TEST_LEAN=2, which is lean too: the least that reaches all code. */
+bool test_leanest(void);
 
 /* CADRE_TEST_PATIENCE, 1 or more: factor of time limits where a machine is slow or
  * busy, also of the limits of Check, which guard against hangs. */

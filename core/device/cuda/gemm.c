@@ -20,6 +20,12 @@ static int64_t sums_of(const struct cadre_gemm *g)
     return g->epilogue == CADRE_EPILOGUE_SUM_A ? g->m : g->n;
 }
 
+static bool is_gelu(const struct cadre_gemm *g)
+{
+    return g->epilogue == CADRE_EPILOGUE_BIAS_GELU ||
+           g->epilogue == CADRE_EPILOGUE_GELU_BWD;
+}
+
 /* Requirements of cublasLt.h on the epilogue's operands, and of the device: an exact
  * device sums in the order of bias_bwd, which cublasLt does not. */
 static bool epilogue_fits(const struct cadre_cuda *cuda, const struct cadre_gemm *g)
@@ -28,11 +34,7 @@ static bool epilogue_fits(const struct cadre_cuda *cuda, const struct cadre_gemm
         return false;
     if (is_sum(g))
         return !cuda->exact;
-    if (g->epilogue != CADRE_EPILOGUE_GELU_BWD &&
-        (!g->bias || cadre_cuda_alignment(g->bias) < 16))
-        return false;
-    return g->epilogue == CADRE_EPILOGUE_BIAS ||
-           (g->aux && g->ldc % 8 == 0 && cadre_cuda_alignment(g->aux) >= 16);
+    return g->bias && cadre_cuda_alignment(g->bias) >= 16;
 }
 
 /* c = 0 or unchanged, where K is 0. */
@@ -76,7 +78,7 @@ cadre_status cadre_cuda_gemm_after(struct cadre_cuda *cuda, const struct cadre_g
     if (is_sum(g))
         return cuda->base.ops->bias_bwd(&cuda->base, g->dtype, of, g->k, sums_of(g),
                                         g->sums, g->beta);
-    return cadre_cuda_epilogue(g, cadre_cuda_current(cuda));
+    return cadre_cuda_bias(g, cadre_cuda_current(cuda));
 }
 
 static cadre_status separate(struct cadre_cuda *cuda, const struct cadre_gemm *g)
@@ -111,18 +113,37 @@ static cadre_status fused(struct cadre_cuda *cuda, struct cadre_cuda_plan *plan,
                                cadre_cuda_current(cuda));
 }
 
-cadre_status cadre_cuda_op_gemm(struct cadre_device *device, const struct cadre_gemm *g)
+static cadre_status run(struct cadre_cuda *cuda, const struct cadre_gemm *g)
 {
-    struct cadre_cuda *cuda = cadre_cuda_of(device);
-    cadre_status rc = cadre_cuda_use(cuda);
-    if (rc != CADRE_OK || g->m <= 0 || g->n <= 0)
-        return rc;
     if (g->k <= 0 || !epilogue_fits(cuda, g))
         return separate(cuda, g);
     struct cadre_cuda_plan *plan = cadre_cuda_plan_of(cuda, g, g->epilogue);
     if (!plan)
         return CADRE_E_RESOURCE;
     return plan->usable ? fused(cuda, plan, g) : separate(cuda, g);
+}
+
+/* cublasLt's own GELU and its gradient are approximations, off by 1e-9 of a result in
+ * f64 too, and no faster than a pass of a kernel. The product is written where
+ * the input of gelu is kept, so that the kernel reads one array and writes another. */
+static cadre_status gelu(struct cadre_cuda *cuda, const struct cadre_gemm *g)
+{
+    const bool forward = g->epilogue == CADRE_EPILOGUE_BIAS_GELU;
+    struct cadre_gemm h = *g;
+    h.epilogue = forward && g->bias ? CADRE_EPILOGUE_BIAS : CADRE_EPILOGUE_NONE;
+    if (forward && g->aux && !g->beta) /* else c is an operand too */
+        h.c = g->aux;
+    const cadre_status rc = run(cuda, &h);
+    return rc == CADRE_OK ? cadre_cuda_gelu_of(g, h.c, cadre_cuda_current(cuda)) : rc;
+}
+
+cadre_status cadre_cuda_op_gemm(struct cadre_device *device, const struct cadre_gemm *g)
+{
+    struct cadre_cuda *cuda = cadre_cuda_of(device);
+    cadre_status rc = cadre_cuda_use(cuda);
+    if (rc != CADRE_OK || g->m <= 0 || g->n <= 0)
+        return rc;
+    return is_gelu(g) ? gelu(cuda, g) : run(cuda, g);
 }
 
 /* ---- opening ---- */

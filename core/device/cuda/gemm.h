@@ -3,14 +3,13 @@
  *
  * An epilogue saves a pass over memory. In a GPT-2 block of C channels, N tokens and
  * elements of e bytes it saves
- *   BIAS         6 NCe of  9: qkv is not written twice and read between
- *   BIAS_GELU    8 NCe of 16: nor is what gelu is taken of
- *   GELU_BWD     8 NCe of 16: nor is its gradient
+ *   BIAS         6 NCe of 9: qkv is not written twice and read between; fc 8 of 12
  *   SUM_A, _B    9 NCe: the gradients of qkv, proj, fc and out are not read again
  * and one or two launches each. It restricts cublasLt: fewer algorithms support it, and
  * a long K may not be split. So where the device may time, the fused epilogue is
  * compared with the product and a kernel after it, and the faster one is chosen;
- * otherwise cublasLt's epilogue is used where it exists. */
+ * otherwise cublasLt's epilogue is used where it exists. gelu and its gradient are
+ * kernels after the product: gemm.c. */
 #ifndef CADRE_DEVICE_CUDA_GEMM_H
 #define CADRE_DEVICE_CUDA_GEMM_H
 
@@ -23,7 +22,7 @@ struct cadre_cuda_problem {
     int64_t m, n, k, lda, ldb, ldc;
     uint32_t dtype;
     int32_t wide, ta, tb, beta, epilogue;
-    int32_t align[4]; /* of a, b, c, aux: the largest power of two up to 64 */
+    int32_t align[3]; /* of a, b, c: the largest power of two up to 64 */
 };
 
 /* An algorithm for a problem; timed or imported. All bits set: the product and its

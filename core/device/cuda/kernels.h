@@ -36,12 +36,15 @@ size_t cadre_cuda_norm_bwd_scratch(const struct cadre_norm *a);
 cadre_status cadre_cuda_norm_bwd(const struct cadre_norm *a, void *scratch,
                                  void *stream);
 
-/* rows: rows.cu. The epilogue of a GEMM that has written c (m, n), ldc, as the last
- * lines of struct cadre_gemm say; c is read in its dtype. Sums are bias_bwd's. */
+/* rows: rows.cu. Epilogues of a GEMM that has written its product in its dtype, (m, n),
+ * ldc. bias: c += bias. gelu_of: of `x`, which is c or aux: c = gelu(x), and aux = x
+ * where that is another array; or GELU_BWD of c. */
 cadre_status cadre_cuda_add(uint32_t dtype, const void *a, const void *bias,
                             const void *b, void *y, int64_t rows, int64_t channels,
                             void *stream);
-cadre_status cadre_cuda_epilogue(const struct cadre_gemm *g, void *stream);
+cadre_status cadre_cuda_bias(const struct cadre_gemm *g, void *stream);
+cadre_status cadre_cuda_gelu_of(const struct cadre_gemm *g, const void *x,
+                                void *stream);
 size_t cadre_cuda_bias_bwd_scratch(uint32_t dtype, int64_t rows, int64_t channels);
 cadre_status cadre_cuda_bias_bwd(uint32_t dtype, const void *dy, int64_t rows,
                                  int64_t channels, void *db, int beta, void *scratch,

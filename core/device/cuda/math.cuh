@@ -192,23 +192,33 @@ template <class W> __device__ static inline W sigmoid(W x)
     return (W)1 / ((W)1 + exp(-x));
 }
 
+/* sigmoid for elements of T, as exp_of. */
+template <class T, class W> __device__ static inline W sigmoid_of(W x)
+{
+#ifdef __CUDA_ARCH__
+    if (sizeof(T) == 2)
+        return (W)__fdividef(1.0f, 1.0f + __expf(-(float)x));
+#endif
+    return sigmoid(x);
+}
+
 #define CADRE_GELU_A 0.7978845608028653559 /* sqrt(2 / pi) */
 #define CADRE_GELU_B 0.044715
 
 /* x (1 + tanh(u)) / 2 = x sigmoid(2 u): no cancellation where x is negative. */
-template <class W> __device__ static inline W gelu_sigmoid(W x)
+template <class T, class W> __device__ static inline W gelu_sigmoid(W x)
 {
-    return sigmoid((W)(2 * CADRE_GELU_A) * (x + (W)CADRE_GELU_B * x * x * x));
+    return sigmoid_of<T>((W)(2 * CADRE_GELU_A) * (x + (W)CADRE_GELU_B * x * x * x));
 }
 
-template <class W> __device__ static inline W gelu(W x)
+template <class T, class W> __device__ static inline W gelu(W x)
 {
-    return x * gelu_sigmoid(x);
+    return x * gelu_sigmoid<T>(x);
 }
 
-template <class W> __device__ static inline W gelu_slope(W x)
+template <class T, class W> __device__ static inline W gelu_slope(W x)
 {
-    const W s = gelu_sigmoid(x);
+    const W s = gelu_sigmoid<T>(x);
     const W du = (W)(2 * CADRE_GELU_A) * ((W)1 + (W)(3 * CADRE_GELU_B) * x * x);
     return s + x * s * ((W)1 - s) * du;
 }

@@ -41,10 +41,6 @@ static cublasLtEpilogue_t epilogue_of(int epilogue)
     switch (epilogue) {
     case CADRE_EPILOGUE_BIAS:
         return CUBLASLT_EPILOGUE_BIAS;
-    case CADRE_EPILOGUE_BIAS_GELU:
-        return CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
-    case CADRE_EPILOGUE_GELU_BWD:
-        return CUBLASLT_EPILOGUE_DGELU;
     case CADRE_EPILOGUE_SUM_A: /* the right operand */
         return CUBLASLT_EPILOGUE_BGRADB;
     case CADRE_EPILOGUE_SUM_B:
@@ -54,35 +50,19 @@ static cublasLtEpilogue_t epilogue_of(int epilogue)
     }
 }
 
-static bool has_aux(int epilogue)
-{
-    return epilogue == CADRE_EPILOGUE_BIAS_GELU || epilogue == CADRE_EPILOGUE_GELU_BWD;
-}
-
-/* What cublasLt calls the bias. */
-static bool has_vector(int epilogue)
-{
-    return epilogue != CADRE_EPILOGUE_NONE && epilogue != CADRE_EPILOGUE_GELU_BWD;
-}
-
 #define SET(desc, attribute, value)                                                    \
     cublasLtMatmulDescSetAttribute(desc, attribute, &(value), sizeof(value))
 
-/* The operands of the epilogue. */
-static cublasStatus_t point(const struct cadre_cuda_plan *plan, const void *vector,
-                            const void *aux)
+/* The operand of the epilogue, which cublasLt calls the bias. */
+static cublasStatus_t point(const struct cadre_cuda_plan *plan, const void *vector)
 {
-    cublasStatus_t rc = CUBLAS_STATUS_SUCCESS;
-    if (has_vector(plan->problem.epilogue))
-        rc = SET(plan->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, vector);
-    if (!rc && has_aux(plan->problem.epilogue))
-        rc = SET(plan->desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, aux);
-    return rc;
+    return plan->problem.epilogue == CADRE_EPILOGUE_NONE
+               ? CUBLAS_STATUS_SUCCESS
+               : SET(plan->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, vector);
 }
 
-/* The heuristics derive the alignment of the epilogue's operands from their addresses,
- * without reading there: they get an address with the least alignment of the problem's
- * kind. */
+/* The heuristics derive the alignment of the epilogue's operand from its address,
+ * without reading there: they get one with the least alignment that is fused. */
 static cublasStatus_t describe(struct cadre_cuda_plan *plan)
 {
     const struct cadre_cuda_problem *p = &plan->problem;
@@ -109,9 +89,7 @@ static cublasStatus_t describe(struct cadre_cuda_plan *plan)
         (rc = cublasLtMatrixLayoutCreate(&plan->out, out, (uint64_t)p->n,
                                          (uint64_t)p->m, p->ldc)))
         return rc;
-    if (has_aux(p->epilogue))
-        rc = SET(plan->desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, p->ldc);
-    return rc ? rc : point(plan, (void *)16, (void *)(uintptr_t)p->align[3]);
+    return point(plan, (void *)16);
 }
 
 static void undo(struct cadre_cuda_plan *plan)
@@ -163,7 +141,7 @@ cublasStatus_t cadre_cuda_plan_run(struct cadre_cuda *cuda,
     cublasStatus_t rc;
     if (!space)
         return CUBLAS_STATUS_ALLOC_FAILED;
-    if ((rc = point(plan, sums ? g->sums : g->bias, g->aux)))
+    if ((rc = point(plan, sums ? g->sums : g->bias)))
         return rc;
     return cublasLtMatmul(cuda->gemms->lt, plan->desc, alpha, g->b, plan->left, g->a,
                           plan->right, beta, g->c, plan->out, out, plan->out, algo,
@@ -175,6 +153,26 @@ cublasStatus_t cadre_cuda_plan_run(struct cadre_cuda *cuda,
 #define CANDIDATES 12
 #define TIMINGS 3
 
+/* How the parts of a split K may be added: those of a 16-bit result not in its type, in
+ * which cublasLt would round each of them, and the product before c is added. */
+static uint32_t reductions(const struct cadre_cuda_problem *p)
+{
+    const bool half = p->dtype == CADRE_BF16 || p->dtype == CADRE_F16;
+    return half && !p->wide ? (uint32_t)CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE
+                            : (uint32_t)CUBLASLT_REDUCTION_SCHEME_MASK;
+}
+
+static bool reduces_well(const struct cadre_cuda_problem *p,
+                         const cublasLtMatmulAlgo_t *algo)
+{
+    uint32_t scheme = 0;
+    size_t written;
+    return cublasLtMatmulAlgoConfigGetAttribute(
+               algo, CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME, &scheme, sizeof scheme,
+               &written) != CUBLAS_STATUS_SUCCESS ||
+           (scheme & ~reductions(p)) == 0;
+}
+
 /* Candidates in cublasLt's order, best first. */
 static int heuristics(struct cadre_cuda_gemms *gemms,
                       const struct cadre_cuda_plan *plan,
@@ -183,15 +181,16 @@ static int heuristics(struct cadre_cuda_gemms *gemms,
     const struct cadre_cuda_problem *p = &plan->problem;
     const uint64_t space = CADRE_CUDA_WORKSPACE;
     const uint32_t a = (uint32_t)p->align[1], b = (uint32_t)p->align[0];
-    const uint32_t c = (uint32_t)p->align[2];
+    const uint32_t c = (uint32_t)p->align[2], reduce = reductions(p);
     cublasLtMatmulPreference_t prefer = NULL;
     int n = 0;
 #define PREFER(attribute, value)                                                       \
     cublasLtMatmulPreferenceSetAttribute(prefer, CUBLASLT_MATMUL_PREF_##attribute,     \
                                          &(value), sizeof(value))
     if (cublasLtMatmulPreferenceCreate(&prefer) || PREFER(MAX_WORKSPACE_BYTES, space) ||
-        PREFER(MIN_ALIGNMENT_A_BYTES, a) || PREFER(MIN_ALIGNMENT_B_BYTES, b) ||
-        PREFER(MIN_ALIGNMENT_C_BYTES, c) || PREFER(MIN_ALIGNMENT_D_BYTES, c) ||
+        PREFER(REDUCTION_SCHEME_MASK, reduce) || PREFER(MIN_ALIGNMENT_A_BYTES, a) ||
+        PREFER(MIN_ALIGNMENT_B_BYTES, b) || PREFER(MIN_ALIGNMENT_C_BYTES, c) ||
+        PREFER(MIN_ALIGNMENT_D_BYTES, c) ||
         cublasLtMatmulAlgoGetHeuristic(gemms->lt, plan->desc, plan->left, plan->right,
                                        plan->out, plan->out, prefer, CANDIDATES, found,
                                        &n))
@@ -202,9 +201,9 @@ static int heuristics(struct cadre_cuda_gemms *gemms,
 }
 
 /* Buffers for timing: result and sums go to separate memory, since c may be an input
- * and sums may be accumulated. aux is written as the run itself will write it. The
- * memory is allocated and freed in stream order: cudaFree would wait for the whole
- * device, including transfers that other ranks start only after this one continues. */
+ * and sums may be accumulated. The memory is allocated and freed in stream order:
+ * cudaFree would wait for the whole device, including transfers that other ranks start
+ * only after this one continues. */
 struct trial {
     struct cadre_cuda *cuda;
     struct cadre_gemm gemm;
@@ -313,7 +312,7 @@ static bool choose(struct cadre_cuda *cuda, struct cadre_cuda_plan *plan,
     bool pays = true;
     if (known && is_separate(&known->algo))
         return false;
-    if (known &&
+    if (known && reduces_well(&plan->problem, &known->algo) &&
         cublasLtMatmulAlgoCheck(gemms->lt, plan->desc, plan->left, plan->right,
                                 plan->out, plan->out, &known->algo,
                                 &check) == CUBLAS_STATUS_SUCCESS &&
@@ -363,7 +362,6 @@ static struct cadre_cuda_problem problem_of(const struct cadre_gemm *g,
     p.align[0] = cadre_cuda_alignment(g->a);
     p.align[1] = cadre_cuda_alignment(g->b);
     p.align[2] = cadre_cuda_alignment(g->c);
-    p.align[3] = has_aux(p.epilogue) ? cadre_cuda_alignment(g->aux) : 0;
     return p;
 }
 

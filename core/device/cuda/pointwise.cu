@@ -34,7 +34,7 @@ template <class T> struct gelu_bwd {
         const pack<T> px = load<N>(x + i, left, vec);
         pack<T> d = load<N>(dy + i, left, vec);
         for (int j = 0; j < N; j++)
-            d.v[j] = narrow<T>(widen(d.v[j]) * gelu_slope(widen(px.v[j])));
+            d.v[j] = narrow<T>(widen(d.v[j]) * gelu_slope<T>(widen(px.v[j])));
         store<N>(dx + i, d, left, vec);
     }
 };

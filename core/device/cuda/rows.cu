@@ -52,73 +52,144 @@ extern "C" cadre_status cadre_cuda_add(uint32_t dtype, const void *a, const void
     return cadre_launch_check("add");
 }
 
-/* ---- epilogue ---- */
+/* ---- epilogues ---- */
 
+/* Rows of `columns` of arrays of one leading dimension, NULL where there is none. */
 template <class T> struct epilogue_job {
-    int64_t ld, columns;
+    int64_t blocks, columns, ld; /* blocks of a row */
+    const T *x, *bias;
     T *c, *aux;
-    const T *bias;
-    bool gelu, vec;
+    bool vec;
+};
+
+enum { EPILOGUE_THREADS = 256, EPILOGUE_PACKS = 4 };
+
+/* F::at maps a pack of x and of another operand. A thread has several packs, a block
+ * apart, whose loads are all in flight before the first is used. */
+template <class F, class T> __global__ void epilogue(const epilogue_job<T> a)
+{
+    constexpr int N = pack_size<T>::N;
+    const int64_t row = blockIdx.x / a.blocks * a.ld, step = (int64_t)blockDim.x * N;
+    const int64_t first =
+        blockIdx.x % a.blocks * step * EPILOGUE_PACKS + (int64_t)threadIdx.x * N;
+    pack<T> x[EPILOGUE_PACKS], y[EPILOGUE_PACKS];
+    CADRE_UNROLL
+    for (int i = 0; i < EPILOGUE_PACKS; i++) {
+        const int64_t c = first + i * step;
+        x[i] = y[i] = pack<T>{};
+        if (c < a.columns) {
+            x[i] = load<N>(a.x + row + c, a.columns - c, a.vec);
+            y[i] = F::other(a, row, c);
+        }
+    }
+    CADRE_UNROLL
+    for (int i = 0; i < EPILOGUE_PACKS; i++) {
+        const int64_t c = first + i * step;
+        if (c < a.columns)
+            F::at(a, row, c, x[i], y[i]);
+    }
+}
+
+template <class T> struct add_bias {
+    __device__ static pack<T> other(const epilogue_job<T> &a, int64_t, int64_t c)
+    {
+        return load<pack_size<T>::N>(a.bias + c, a.columns - c, a.vec);
+    }
+    __device__ static void at(const epilogue_job<T> &a, int64_t row, int64_t c,
+                              const pack<T> &x, pack<T> &y)
+    {
+        constexpr int N = pack_size<T>::N;
+        for (int i = 0; i < N; i++)
+            y.v[i] = narrow<T>(widen(x.v[i]) + widen(y.v[i]));
+        store<N>(a.c + row + c, y, a.columns - c, a.vec);
+    }
 };
 
 /* The input of gelu is the rounded value that `aux` keeps. */
-template <class T> __global__ void epilogue(const epilogue_job<T> a)
-{
-    constexpr int N = pack_size<T>::N;
-    const int64_t row = (int64_t)blockIdx.x * a.ld;
-    for (int64_t c = (int64_t)threadIdx.x * N; c < a.columns; c += blockDim.x * N) {
+template <class T> struct gelu_fwd {
+    __device__ static pack<T> other(const epilogue_job<T> &, int64_t, int64_t)
+    {
+        return pack<T>{};
+    }
+    __device__ static void at(const epilogue_job<T> &a, int64_t row, int64_t c,
+                              const pack<T> &x, pack<T> &y)
+    {
+        constexpr int N = pack_size<T>::N;
         const int64_t left = a.columns - c;
-        pack<T> x = load<N>(a.c + row + c, left, a.vec), bias{};
-        if (a.bias)
-            bias = load<N>(a.bias + c, left, a.vec);
-        for (int i = 0; i < N && a.bias; i++)
-            x.v[i] = narrow<T>(widen(x.v[i]) + widen(bias.v[i]));
         if (a.aux)
             store<N>(a.aux + row + c, x, left, a.vec);
-        for (int i = 0; i < N && a.gelu; i++)
-            x.v[i] = narrow<T>(gelu(widen(x.v[i])));
-        store<N>(a.c + row + c, x, left, a.vec);
+        for (int i = 0; i < N; i++)
+            y.v[i] = narrow<T>(gelu<T>(widen(x.v[i])));
+        store<N>(a.c + row + c, y, left, a.vec);
     }
-}
+};
 
 /* The element of gelu_bwd, where rows may be longer than their used part. */
-template <class T> __global__ void gelu_rows_bwd(const epilogue_job<T> a)
-{
-    constexpr int N = pack_size<T>::N;
-    const int64_t row = (int64_t)blockIdx.x * a.ld;
-    for (int64_t c = (int64_t)threadIdx.x * N; c < a.columns; c += blockDim.x * N) {
-        const int64_t left = a.columns - c;
-        const pack<T> x = load<N>(a.aux + row + c, left, a.vec);
-        pack<T> d = load<N>(a.c + row + c, left, a.vec);
-        for (int i = 0; i < N; i++)
-            d.v[i] = narrow<T>(widen(d.v[i]) * gelu_slope(widen(x.v[i])));
-        store<N>(a.c + row + c, d, left, a.vec);
+template <class T> struct gelu_back {
+    __device__ static pack<T> other(const epilogue_job<T> &a, int64_t row, int64_t c)
+    {
+        return load<pack_size<T>::N>(a.aux + row + c, a.columns - c, a.vec);
     }
+    __device__ static void at(const epilogue_job<T> &a, int64_t row, int64_t c,
+                              const pack<T> &d, pack<T> &x)
+    {
+        constexpr int N = pack_size<T>::N;
+        for (int i = 0; i < N; i++)
+            x.v[i] = narrow<T>(widen(d.v[i]) * gelu_slope<T>(widen(x.v[i])));
+        store<N>(a.c + row + c, x, a.columns - c, a.vec);
+    }
+};
+
+/* Rows without a bias that follow each other without a gap are one row. */
+template <class F, class T>
+static void launch_epilogue(epilogue_job<T> a, int64_t rows, void *stream)
+{
+    const int64_t most = (int64_t)EPILOGUE_THREADS * pack_size<T>::N * EPILOGUE_PACKS;
+    if (!a.bias && a.columns == a.ld) {
+        a.columns *= rows;
+        rows = 1;
+    }
+    a.vec =
+        aligned(a.x, a.bias, a.c, a.aux) && (rows == 1 || a.ld % pack_size<T>::N == 0);
+    a.blocks = ceil_div(a.columns, most);
+    CADRE_LAUNCH((epilogue<F, T>), (unsigned)(rows * a.blocks), EPILOGUE_THREADS, 0,
+                 stream, a);
 }
 
-extern "C" cadre_status cadre_cuda_epilogue(const struct cadre_gemm *g, void *stream)
+extern "C" cadre_status cadre_cuda_bias(const struct cadre_gemm *g, void *stream)
 {
-    const bool with_gelu = g->epilogue == CADRE_EPILOGUE_BIAS_GELU;
-    const bool backward = g->epilogue == CADRE_EPILOGUE_GELU_BWD;
-    if (g->m <= 0 || g->n <= 0 || g->epilogue == CADRE_EPILOGUE_NONE)
+    if (g->m <= 0 || g->n <= 0 || !g->bias)
         return CADRE_OK;
-    CADRE_DISPATCH("the epilogue", g->dtype, {
-        constexpr int N = pack_size<T>::N;
-        const unsigned threads = row_threads(ceil_div(g->n, N));
-        const bool vec = g->ldc % N == 0 && aligned(g->c, g->aux, g->bias);
-        const epilogue_job<T> job = {g->ldc,
-                                     g->n,
-                                     (T *)g->c,
-                                     with_gelu || backward ? (T *)g->aux : NULL,
-                                     (const T *)g->bias,
-                                     with_gelu,
-                                     vec};
-        if (backward)
-            CADRE_LAUNCH(gelu_rows_bwd<T>, (unsigned)g->m, threads, 0, stream, job);
-        else
-            CADRE_LAUNCH(epilogue<T>, (unsigned)g->m, threads, 0, stream, job);
+    CADRE_DISPATCH("a bias", g->dtype, {
+        const epilogue_job<T> job = {
+            0,         g->n, g->ldc, (const T *)g->c, (const T *)g->bias,
+            (T *)g->c, NULL, false};
+        launch_epilogue<add_bias<T>>(job, g->m, stream);
     });
-    return cadre_launch_check("the epilogue");
+    return cadre_launch_check("a bias");
+}
+
+extern "C" cadre_status cadre_cuda_gelu_of(const struct cadre_gemm *g, const void *x,
+                                           void *stream)
+{
+    const bool backward = g->epilogue == CADRE_EPILOGUE_GELU_BWD;
+    if (g->m <= 0 || g->n <= 0)
+        return CADRE_OK;
+    CADRE_DISPATCH("gelu", g->dtype, {
+        const epilogue_job<T> job = {0,
+                                     g->n,
+                                     g->ldc,
+                                     (const T *)x,
+                                     NULL,
+                                     (T *)g->c,
+                                     backward || g->aux != x ? (T *)g->aux : NULL,
+                                     false};
+        if (backward)
+            launch_epilogue<gelu_back<T>>(job, g->m, stream);
+        else
+            launch_epilogue<gelu_fwd<T>>(job, g->m, stream);
+    });
+    return cadre_launch_check("gelu");
 }
 
 /* ---- column sums ---- */

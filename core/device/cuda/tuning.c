@@ -62,10 +62,10 @@ void cadre_cuda_choices_write(struct cadre_cuda_choices *choices,
         cadre_text_printf(out,
                           "gemm %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64
                           " %" PRId64 " %" PRId64 " %" PRIu32 " %d %d %d %d %d %d %d "
-                          "%d %d",
+                          "%d",
                           p->m, p->n, p->k, p->lda, p->ldb, p->ldc, p->dtype, p->wide,
                           p->ta, p->tb, p->beta, p->epilogue, p->align[0], p->align[1],
-                          p->align[2], p->align[3]);
+                          p->align[2]);
         for (size_t w = 0; w < WORDS; w++)
             cadre_text_printf(out, " %016" PRIx64, choices->list[i].algo.data[w]);
         cadre_text_append(out, "\n", 1);
@@ -94,9 +94,8 @@ static bool read_line(const char *line, struct cadre_cuda_choice *choice)
 {
     struct cadre_cuda_problem *p = &choice->problem;
     int64_t *const sizes[] = {&p->m, &p->n, &p->k, &p->lda, &p->ldb, &p->ldc};
-    int *const rest[] = {&p->wide,     &p->ta,       &p->tb,
-                         &p->beta,     &p->epilogue, &p->align[0],
-                         &p->align[1], &p->align[2], &p->align[3]};
+    int *const rest[] = {&p->wide,     &p->ta,       &p->tb,       &p->beta,
+                         &p->epilogue, &p->align[0], &p->align[1], &p->align[2]};
     int64_t number;
     memset(choice, 0, sizeof *choice);
     if (strncmp(line, "gemm", 4) != 0)
@@ -155,6 +154,9 @@ bool cadre_cuda_choices_read(struct cadre_cuda_choices *choices, const char *tex
 
 #define MAX_FILE ((size_t)16 << 20)
 
+/* Of the lines and of what they may choose: files of another one are left alone. */
+enum { FORMAT = 2 };
+
 static void name_file(char *out, size_t bytes, const char *device)
 {
     char plain[128];
@@ -162,7 +164,7 @@ static void name_file(char *out, size_t bytes, const char *device)
     for (; *device && n + 1 < sizeof plain; device++)
         plain[n++] = isalnum((unsigned char)*device) ? *device : '-';
     plain[n] = 0;
-    snprintf(out, bytes, "gemm-%s-%zu.txt", plain, cublasLtGetVersion());
+    snprintf(out, bytes, "gemm%d-%s-%zu.txt", FORMAT, plain, cublasLtGetVersion());
 }
 
 char *cadre_cuda_choices_path(const char *device_name)

@@ -73,6 +73,7 @@ struct parity_case {
     /* Change the magnitudes of an argument, (rows, width). NULL: keep them. */
     void (*magnitudes)(const void *ctx, const struct parity_view *view, int arg,
                        double *magnitude);
+    bool chosen; /* where cases are the fewest too */
     bool bits_only; /* no f64 reference: only `bits` arguments are compared */
 };
 
@@ -80,6 +81,7 @@ struct parity {
     struct cadre_device *cpu, *gpu;
     bool real; /* a GPU, so larger shapes */
     bool lean; /* CADRE_TEST_LEAN */
+    bool leanest; /* CADRE_TEST_LEAN=2: a case runs once, and few of them do */
     int failures;
     int lines[PARITY_ENTRIES]; /* of errors, by the first call of a case */
     /* by entry and dtype: the worst error over its limit, and how many cases */

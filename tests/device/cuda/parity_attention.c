@@ -143,6 +143,7 @@ static void hold(struct parity *p, uint32_t dtype, struct attention a)
                          .at = own + shared}},
         .run = run,
         .ctx = &a,
+        .chosen = true,
     };
     static const int results[] = {OUT, DQ, DK, DV};
     for (int i = 0; i < 4; i++) {
@@ -186,11 +187,20 @@ static void hold_behind(struct parity *p, uint32_t dtype, struct behind c)
     parity_hold(p, &one);
 }
 
+/* With the fewest cases: the kernels of two head sizes on the tensor cores, causal and
+ * full; off their alignment the same take the kernels of any head. */
+static bool is_taken(const struct parity *p, size_t i, int d)
+{
+    if (p->real || !p->leanest)
+        return p->real || (i + (size_t)d) % (p->lean ? 5 : 2) == 0;
+    return d < 2 ? i == 3 : d == 2 ? i == 6 || i == 7 : i == 13 || i == 14;
+}
+
 void parity_attentions(struct parity *p)
 {
     for (int d = 0; d < 4; d++) {
         for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-            if (p->real || (i + (size_t)d) % (p->lean ? 5 : 2) == 0)
+            if (is_taken(p, i, d))
                 hold(p, parity_dtypes[d], cases[i]);
         for (size_t i = 0; i < sizeof large / sizeof *large && p->real; i++)
             hold(p, parity_dtypes[d], large[i]);

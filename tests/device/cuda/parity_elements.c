@@ -60,6 +60,8 @@ static void activations(struct parity *p, uint32_t t, int64_t n)
         .run = run,
         .ctx = &gelu,
     };
+    if (t == CADRE_F64) /* exp's last bit is another on a GPU: 1.15 limits in 262147 */
+        c.args[2].sum = 60;
     snprintf(name, sizeof name, "gelu_bwd of %lld", (long long)n);
     parity_hold(p, &c);
     c.args[2].in = 2;

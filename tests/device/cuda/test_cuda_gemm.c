@@ -181,7 +181,7 @@ END_TEST
 
 static char *only_file(const char *cache)
 {
-    return cadre_format("%s/cadre/gemm-stand-in-on-the-host-130000.txt", cache);
+    return cadre_format("%s/cadre/gemm2-stand-in-on-the-host-130000.txt", cache);
 }
 
 /* The file holds the choices; a damaged one is not used, and is rewritten. */

@@ -222,7 +222,11 @@ static cadre_status run_epilogue(struct cadre_device *cpu, void **p, const void 
     cadre_status rc = other->ops->gemm(other, &g);
     cadre_device_close(other);
     g.epilogue = s->layer ? CADRE_EPILOGUE_BIAS_GELU : CADRE_EPILOGUE_BIAS;
-    return rc == CADRE_OK ? finish(cadre_cuda_epilogue(&g, NULL), NULL) : rc;
+    if (rc == CADRE_OK)
+        rc = finish(cadre_cuda_bias(&g, NULL), NULL);
+    if (rc == CADRE_OK && s->layer)
+        rc = finish(cadre_cuda_gelu_of(&g, g.c, NULL), NULL);
+    return rc;
 }
 
 START_TEST(epilogues)

@@ -18,8 +18,6 @@ struct cublasLtMatmulDescOpaque_t {
     cublasOperation_t transa = CUBLAS_OP_N, transb = CUBLAS_OP_N;
     cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
     const void *bias = nullptr;
-    void *aux = nullptr;
-    int64_t aux_ld = 0;
 };
 struct cublasLtMatrixLayoutOpaque_t {
     cudaDataType_t type;
@@ -28,6 +26,7 @@ struct cublasLtMatrixLayoutOpaque_t {
 };
 struct cublasLtMatmulPreferenceOpaque_t {
     uint64_t workspace = 0;
+    uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_MASK;
     uint32_t align[4] = {256, 256, 256, 256};
 };
 
@@ -111,18 +110,6 @@ void store(void *at, cudaDataType_t type, int64_t i, double v)
     }
 }
 
-double gelu(double x)
-{
-    return 0.5 * x * (1 + std::tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));
-}
-
-double gelu_slope(double x)
-{
-    const double u = 0.7978845608028654 * (x + 0.044715 * x * x * x);
-    const double du = 0.7978845608028654 * (1 + 3 * 0.044715 * x * x), t = std::tanh(u);
-    return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * du;
-}
-
 /* How a test sets epilogues: cublasLt.h. */
 bool epilogues_are(const char *how)
 {
@@ -132,14 +119,7 @@ bool epilogues_are(const char *how)
 
 bool has_bias(cublasLtEpilogue_t epilogue)
 {
-    return epilogue == CUBLASLT_EPILOGUE_BIAS ||
-           epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
-}
-
-bool has_aux(cublasLtEpilogue_t epilogue)
-{
-    return epilogue == CUBLASLT_EPILOGUE_DGELU ||
-           epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
+    return epilogue == CUBLASLT_EPILOGUE_BIAS;
 }
 
 bool has_sums(cublasLtEpilogue_t epilogue)
@@ -154,7 +134,7 @@ struct product {
     const void *a, *b, *c;
     void *d;
     double alpha, beta;
-    bool backwards;
+    bool backwards, narrow; /* narrow: the two parts of K are rounded to d's type */
 
     double left(int64_t i, int64_t k) const
     {
@@ -164,10 +144,11 @@ struct product {
     {
         return load(b, lb.type, desc.transb ? k * lb.ld + j : j * lb.ld + k);
     }
-    template <typename real> double dot(int64_t i, int64_t j, int64_t depth) const
+    template <typename real>
+    double dot(int64_t i, int64_t j, int64_t depth, int64_t from = 0) const
     {
         real sum = 0;
-        for (int64_t k = 0; k < depth; k++) {
+        for (int64_t k = from; k < depth; k++) {
             const int64_t at = backwards ? depth - 1 - k : k;
             sum += (real)left(i, at) * (real)right(at, j);
         }
@@ -187,6 +168,22 @@ struct product {
             store((void *)(uintptr_t)desc.bias, lc.type, i, (double)total);
         }
     }
+    double rounded(double v) const
+    {
+        double one;
+        store(&one, lc.type, 0, v);
+        return load(&one, lc.type, 0);
+    }
+    /* Without the rest of the epilogue. */
+    double product_at(int64_t i, int64_t j, int64_t depth) const
+    {
+        if (desc.compute == CUBLAS_COMPUTE_64F)
+            return dot<double>(i, j, depth);
+        if (!narrow)
+            return dot<float>(i, j, depth);
+        return rounded(rounded(dot<float>(i, j, depth / 2)) +
+                       rounded(dot<float>(i, j, depth, depth / 2)));
+    }
     void run() const
     {
         const int64_t depth = (int64_t)(desc.transa ? la.rows : la.cols);
@@ -198,19 +195,11 @@ struct product {
         for (int64_t j = 0; j < (int64_t)lc.cols; j++)
             for (int64_t i = 0; i < (int64_t)lc.rows; i++) {
                 const int64_t at = j * lc.ld + i;
-                double v = alpha * (desc.compute == CUBLAS_COMPUTE_64F
-                                        ? dot<double>(i, j, depth)
-                                        : dot<float>(i, j, depth));
+                double v = alpha * product_at(i, j, depth);
                 if (beta != 0)
                     v += beta * load(c, lc.type, at);
                 if (has_bias(desc.epilogue))
                     v += load(desc.bias, lc.type, i);
-                if (desc.epilogue == CUBLASLT_EPILOGUE_DGELU)
-                    v *= gelu_slope(load(desc.aux, lc.type, j * desc.aux_ld + i));
-                if (desc.epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS) {
-                    store(desc.aux, lc.type, j * desc.aux_ld + i, v);
-                    v = gelu(load(desc.aux, lc.type, j * desc.aux_ld + i));
-                }
                 store(d, lc.type, at, v);
             }
     }
@@ -242,18 +231,22 @@ bool supported(cublasLtMatmulDesc_t desc, cublasLtMatrixLayout_t a,
            d->ld >= (int64_t)d->rows && a->type == b->type &&
            f64 == (desc->compute == CUBLAS_COMPUTE_64F) &&
            (d->type == a->type || (d->type == CUDA_R_32F && !f64)) &&
-           (!has_aux(desc->epilogue) ||
-            (desc->aux_ld % 8 == 0 && bytes_of(d->type) == 2 &&
-             desc->aux_ld >= (int64_t)d->rows && aligned(desc->aux))) &&
            (!has_sums(desc->epilogue) || (!f64 && aligned(desc->bias))) &&
            (desc->epilogue == CUBLASLT_EPILOGUE_DEFAULT || !epilogues_are("none"));
 }
 
-/* Its number, and the alignments of A, B, C and D promised for it. */
-cublasLtMatmulAlgo_t algorithm(uint64_t number, const uint32_t align[4])
+/* Its number, the alignments of A, B, C and D promised for it, and how it reduces. */
+cublasLtMatmulAlgo_t algorithm(uint64_t number,
+                               const cublasLtMatmulPreferenceOpaque_t *preference)
 {
+    const uint32_t *align = preference->align;
+    const uint64_t scheme =
+        number != 0 ? 0
+        : preference->reductions & CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE
+            ? CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE
+            : CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
     cublasLtMatmulAlgo_t algo = {
-        {magic, number, align[0], align[1], align[2], align[3], 0, ~number}};
+        {magic, number, align[0], align[1], align[2], align[3], scheme, ~number}};
     return algo;
 }
 
@@ -331,10 +324,6 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc,
         return take(&desc->epilogue, value, bytes);
     case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
         return take(&desc->bias, value, bytes);
-    case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER:
-        return take(&desc->aux, value, bytes);
-    case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD:
-        return take(&desc->aux_ld, value, bytes);
     }
     return CUBLAS_STATUS_INVALID_VALUE;
 }
@@ -372,6 +361,8 @@ cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t preference,
 {
     if (attribute == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES)
         return take(&preference->workspace, value, bytes);
+    if (attribute == CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK)
+        return take(&preference->reductions, value, bytes);
     return take(
         &preference->align[attribute - CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES],
         value, bytes);
@@ -389,9 +380,22 @@ cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t des
         return CUBLAS_STATUS_NOT_SUPPORTED;
     for (int i = 0; i < wanted && i < 2; i++) {
         memset(&results[i], 0, sizeof results[i]);
-        results[i].algo = algorithm((uint64_t)i, preference->align);
+        results[i].algo = algorithm((uint64_t)i, preference);
         *found = i + 1;
     }
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t
+cublasLtMatmulAlgoConfigGetAttribute(const cublasLtMatmulAlgo_t *algo,
+                                     cublasLtMatmulAlgoConfigAttributes_t attribute,
+                                     void *value, size_t bytes, size_t *written)
+{
+    const uint32_t scheme = (uint32_t)algo->data[6];
+    if (attribute != CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME || bytes != sizeof scheme)
+        return CUBLAS_STATUS_INVALID_VALUE;
+    memcpy(value, &scheme, sizeof scheme);
+    *written = sizeof scheme;
     return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -416,7 +420,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
 {
     using cadre_host::is_device;
     const bool f64 = desc->scale == CUDA_R_64F;
-    product p = {*desc, *la, *lb, *ld, a, b, c, d, 0, 0, false};
+    product p = {*desc, *la, *lb, *ld, a, b, c, d, 0, 0, false, false};
     p.alpha = f64 ? *(const double *)alpha : (double)*(const float *)alpha;
     p.beta = f64 ? *(const double *)beta : (double)*(const float *)beta;
     const bool epilogue = desc->epilogue != CUBLASLT_EPILOGUE_DEFAULT;
@@ -426,14 +430,13 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
     const uint64_t along =
         desc->epilogue == CUBLASLT_EPILOGUE_BGRADB ? ld->cols : ld->rows;
     const size_t vector = along * bytes_of(ld->type);
-    const size_t aux =
-        ((size_t)desc->aux_ld * (ld->cols - 1) + ld->rows) * bytes_of(ld->type);
     p.backwards = algo->data[1] == 1;
+    p.narrow = algo->data[6] == CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE &&
+               ld->type != CUDA_R_32F && ld->type != CUDA_R_64F;
     const void *const at[] = {a, b, c, d};
     if (!promised(algo, at) || !is_device(a, extent(la)) || !is_device(b, extent(lb)) ||
         !is_device(d, extent(ld)) || (p.beta != 0 && !is_device(c, extent(lc))) ||
         !is_device(workspace, workspace_bytes) ||
-        (has_aux(desc->epilogue) && !is_device(desc->aux, aux)) ||
         ((has_bias(desc->epilogue) || has_sums(desc->epilogue)) &&
          !is_device(desc->bias, vector)))
         return CUBLAS_STATUS_INVALID_VALUE;
