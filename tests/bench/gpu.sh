@@ -10,7 +10,7 @@
 #   sizes: 124M 350M 774M 1.5B (GPT-2), llama-1B; "tiny" for a trial on any device
 #   environment: CADRE (the program, "cadre"), BENCH_RATES ("bench_rates", built by
 #   `make bench_rates`), DEVICE (cuda), PRECISION (bf16), STEPS (30), WARMUP (10: steps before,
-#   not counted), PYTHON (python3), LIMIT (240: seconds of one program), BUDGET (0, no end:
+#   not counted), PYTHON (python3), PYTORCH (yes), LIMIT (240: seconds of one program), BUDGET (0, no end:
 #   seconds of the whole), RATES_N and RATES_MIB (8192 and 1024: what the rates are taken of)
 . "$(dirname "$0")/lib.sh"
 cadre=${CADRE:-cadre} rates=${BENCH_RATES:-bench_rates} python=${PYTHON:-python3}
@@ -137,7 +137,7 @@ sheet() {
 }
 
 have_torch=no
-if [[ $precision =~ ^(bf16|fp32)$ ]] &&
+if [ "${PYTORCH:-yes}" = yes ] && [[ $precision =~ ^(bf16|fp32)$ ]] &&
     "$python" -c 'from importlib.metadata import version; version("torch")' 2>/dev/null; then
     have_torch=yes
 fi

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* attention_fwd.cu and attention_bwd.cu for Hopper and heads of 64: the same algorithm
- * with wgmma (wgmma.cuh) for the products, whose left operand is always in registers. A
+ * with wgmma (wgmma.cuh) for the products. A
  * block has GROUPS warpgroups of 64 own rows each; while one computes exponentials, the
  * products of another run. A loop's iteration waits for its own products: ptxas
  * serialises those that are pending where a loop begins again. */
@@ -26,7 +26,9 @@ enum {
 
 const size_t SHARED = (size_t)(2 * OWN_TILE + 2 * STAGES * TILE + STAGES * STATS) * 4;
 
-/* Left operands: this warp's rows of a tile. */
+/* Left operands: this warp's rows of a tile. The backward pass does not take them: where
+ * two products used such rows in every turn of a loop, ptxas 13.0 gave their registers to
+ * others within it. */
 __device__ __forceinline__ void take_rows(uint32_t a[D / 16][4], uint32_t *tile)
 {
     const int lane = cadre_mma_lane(), row = cadre_mma_warp() * 16 + lane % 16;
@@ -56,6 +58,18 @@ __device__ __forceinline__ void scores(float acc[MT][NT][4],
 #pragma unroll
     for (int k = 1; k < D / 16; k++)
         cadre_wgmma<T, false, true>(acc[0], a[k], y + k * 8);
+    cadre_wgmma_commit();
+}
+
+/* The same with this warpgroup's rows of tile x. */
+template <typename T>
+__device__ __forceinline__ void scores_of(float acc[MT][NT][4], const uint32_t *x,
+                                          const uint32_t *y)
+{
+    cadre_wgmma_tiles<T, false>(acc[0], x, y);
+#pragma unroll
+    for (int k = 1; k < D / 16; k++)
+        cadre_wgmma_tiles<T, true>(acc[0], x + k * 8, y + k * 8);
     cadre_wgmma_commit();
 }
 
@@ -199,15 +213,15 @@ __device__ __forceinline__ void clear(float acc[MT][D / 8][4])
 /* The products of a tile of queries with this warpgroup's keys: dk and dv. */
 template <typename T>
 __device__ __forceinline__ void
-add_queries(float dk[MT][D / 8][4], float dv[MT][D / 8][4], const uint32_t k[D / 16][4],
-            const uint32_t v[D / 16][4], const uint32_t *q, const float *stats,
-            float scale, int key, int query, bool masked, int last)
+add_queries(float dk[MT][D / 8][4], float dv[MT][D / 8][4], const uint32_t *k,
+            const uint32_t *v, const uint32_t *q, const float *stats, float scale,
+            int key, int query, bool masked, int last)
 {
     float s[MT][NT][4], ds[MT][NT][4];
     uint32_t p[NT / 2][4];
     cadre_wgmma_begin();
-    scores<T>(s, k, q);
-    scores<T>(ds, v, q + TILE);
+    scores_of<T>(s, k, q);
+    scores_of<T>(ds, v, q + TILE);
     cadre_wgmma_wait<1>();
     cadre_wgmma_keep(s[0]);
     if (masked)
@@ -240,12 +254,11 @@ __global__ void __launch_bounds__(THREADS, 1)
     const int of_group = a.heads / a.kv_heads, kv = (int)blockIdx.x % a.kv_heads;
     const int64_t b = blockIdx.x / a.kv_heads;
     const int first = (int)blockIdx.y * OWN, lane = cadre_mma_lane();
-    const int mine = first + cadre_mma_warp() * 16, all = first + group() * 64;
+    const int mine = first + cadre_mma_warp() * 16, own = group() * 64 * D / 2;
     const int begin = a.full ? 0 : first; /* of the queries that see these keys */
     const int tiles = (a.time - begin + PASSING - 1) / PASSING;
     const float scale = (float)a.scale * CADRE_LOG2_E;
     float dk[MT][D / 8][4], dv[MT][D / 8][4];
-    uint32_t k_rows[D / 16][4], v_rows[D / 16][4];
     clear(dk);
     clear(dv);
     load<OWN>(k, cadre_attention_rows<T>(a, a.k, a.ldk, b, kv), a.ldk, first, a.time);
@@ -257,10 +270,6 @@ __global__ void __launch_bounds__(THREADS, 1)
         const int query = begin + tile * PASSING;
         uint32_t *q = stages + i * 2 * TILE, *next = stages + after(i) * 2 * TILE;
         arrive();
-        if (tile == 0 && h == kv * of_group) {
-            take_rows(k_rows, k);
-            take_rows(v_rows, v);
-        }
         if (++tile == tiles) {
             tile = 0;
             h++;
@@ -269,9 +278,7 @@ __global__ void __launch_bounds__(THREADS, 1)
             load_queries<T>(next, stats + after(i) * STATS, a, b, h,
                             begin + tile * PASSING);
         cadre_copy_commit();
-        if (!a.full && query + PASSING <= all)
-            continue; /* all before this warpgroup's keys */
-        add_queries<T>(dk, dv, k_rows, v_rows, q, (const float *)(stats + i * STATS),
+        add_queries<T>(dk, dv, k + own, v + own, q, (const float *)(stats + i * STATS),
                        scale, mine + lane / 4, query + lane % 4 * 2,
                        mine + 15 > (a.full ? a.time - 1 : query),
                        a.full ? a.time - 1 : -1);
@@ -285,7 +292,7 @@ __global__ void __launch_bounds__(THREADS, 1)
 
 /* dq of a tile of queries, over the keys it sees. */
 template <typename T>
-__global__ void __launch_bounds__(THREADS, 1)
+__global__ void __launch_bounds__(THREADS, 2)
     backward_queries(struct cadre_attention_view a)
 {
     CADRE_SWIZZLED_SHARED(uint32_t, q);
@@ -296,14 +303,14 @@ __global__ void __launch_bounds__(THREADS, 1)
     const T *from_v = cadre_attention_rows<T>(a, a.v, a.ldv, b, kv);
     const int first = (int)(gridDim.y - 1 - blockIdx.y) * OWN, lane = cadre_mma_lane();
     const int end = cadre_attention_end(a, first + OWN);
-    const int mine = first + cadre_mma_warp() * 16, all = first + group() * 64 + 64;
+    const int mine = first + cadre_mma_warp() * 16, own = group() * 64 * D / 2;
     const float scale = (float)a.scale * CADRE_LOG2_E;
     const float2 *from =
         (const float2 *)a.stats + (int64_t)blockIdx.x * a.padded + mine + lane / 4;
     const float2 stats[MT][2] = {{from[0], from[8]}};
     const float by[MT][2] = {{(float)a.scale, (float)a.scale}};
     float dq[MT][D / 8][4];
-    uint32_t q_rows[D / 16][4], d_rows[D / 16][4], g[NT / 2][4];
+    uint32_t g[NT / 2][4];
     clear(dq);
     load<OWN>(q, cadre_attention_rows<T>(a, a.q, a.ldq, b, head), a.ldq, first, a.time);
     load<OWN>(dout, cadre_attention_rows<T>(a, a.dout, a.ldo, b, head), a.ldo, first,
@@ -313,18 +320,12 @@ __global__ void __launch_bounds__(THREADS, 1)
         uint32_t *k = stages + i * 2 * TILE;
         float s[MT][NT][4], ds[MT][NT][4];
         arrive();
-        if (key == 0) {
-            take_rows(q_rows, q);
-            take_rows(d_rows, dout);
-        }
         if (key + PASSING < end)
             load_keys<T>(stages + after(i) * 2 * TILE, a, from_k, from_v,
                          key + PASSING);
-        if (!a.full && key >= all)
-            continue; /* all above the diagonal */
         cadre_wgmma_begin();
-        scores<T>(s, q_rows, k);
-        scores<T>(ds, d_rows, k + TILE);
+        scores_of<T>(s, q + own, k);
+        scores_of<T>(ds, dout + own, k + TILE);
         cadre_wgmma_wait<1>();
         cadre_wgmma_keep(s[0]);
         if (key + PASSING - 1 > (a.full ? a.time - 1 : mine))

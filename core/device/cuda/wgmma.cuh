@@ -10,6 +10,7 @@
  *                           before products which read it
  *   cadre_wgmma_begin()     before products whose registers were written meanwhile
  *   cadre_wgmma<T, across, add>(d, a, b)
+ *   cadre_wgmma_tiles<T, add>(d, a, b)
  *   cadre_wgmma_commit()    the products since the last one are a group
  *   cadre_wgmma_wait<n>()   until all but the newest n groups are done
  *   cadre_wgmma_keep(d)     after that wait, for each accumulator that is used now: the
@@ -38,15 +39,21 @@ __device__ static __forceinline__ uint64_t cadre_wgmma_tile(const void *tile)
     CADRE_WGMMA_ROW(io, 0), CADRE_WGMMA_ROW(io, 1), CADRE_WGMMA_ROW(io, 2),            \
         CADRE_WGMMA_ROW(io, 3), CADRE_WGMMA_ROW(io, 4), CADRE_WGMMA_ROW(io, 5),        \
         CADRE_WGMMA_ROW(io, 6), CADRE_WGMMA_ROW(io, 7)
+#define CADRE_WGMMA_NAME(type)                                                         \
+    "wgmma.mma_async.sync.aligned.m64n64k16.f32." type "." type " "                    \
+    "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,"                          \
+    "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31},"
 #define CADRE_WGMMA(type, io, across, add)                                             \
-    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %37, 0;\n"                          \
-                 "wgmma.mma_async.sync.aligned.m64n64k16.f32." type "." type " "       \
-                 "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,"             \
-                 "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31},"   \
-                 "{%32,%33,%34,%35}, %36, p, 1, 1, %38;\n}\n"                          \
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %37, 0;\n" CADRE_WGMMA_NAME(        \
+                     type) "{%32,%33,%34,%35}, %36, p, 1, 1, %38;\n}\n"                \
                  : CADRE_WGMMA_ALL(io)                                                 \
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]),                         \
                    "l"(cadre_wgmma_tile(b)), "n"(add), "n"(across))
+#define CADRE_WGMMA_TILES(type, io, add)                                               \
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %34, 0;\n" CADRE_WGMMA_NAME(        \
+                     type) "%32, %33, p, 1, 1, 0, 0;\n}\n"                             \
+                 : CADRE_WGMMA_ALL(io)                                                 \
+                 : "l"(cadre_wgmma_tile(a)), "l"(cadre_wgmma_tile(b)), "n"(add))
 #define CADRE_WGMMA_OUT(x) "=f"(x)
 #define CADRE_WGMMA_IN_OUT(x) "+f"(x)
 
@@ -67,6 +74,23 @@ __device__ static __forceinline__ void cadre_wgmma(float d[8][4], const uint32_t
         CADRE_WGMMA("f16", CADRE_WGMMA_IN_OUT, across, 1);
     else
         CADRE_WGMMA("f16", CADRE_WGMMA_OUT, across, 0);
+}
+
+/* The same with rows of a tile as the left operand: columns 0 to 15 of the 64 rows that
+ * begin at a, times the transpose of those at b. */
+template <typename T, bool add>
+__device__ static __forceinline__ void cadre_wgmma_tiles(float d[8][4], const void *a,
+                                                         const void *b)
+{
+    constexpr bool bf = std::is_same<T, bf16>::value;
+    if constexpr (bf && add)
+        CADRE_WGMMA_TILES("bf16", CADRE_WGMMA_IN_OUT, 1);
+    else if constexpr (bf)
+        CADRE_WGMMA_TILES("bf16", CADRE_WGMMA_OUT, 0);
+    else if constexpr (add)
+        CADRE_WGMMA_TILES("f16", CADRE_WGMMA_IN_OUT, 1);
+    else
+        CADRE_WGMMA_TILES("f16", CADRE_WGMMA_OUT, 0);
 }
 
 __device__ static __forceinline__ void cadre_wgmma_see(void)
@@ -104,7 +128,13 @@ __device__ static __forceinline__ void cadre_wgmma_keep(float d[8][4])
 template <typename T, bool across, bool add>
 static void cadre_wgmma(float d[8][4], const uint32_t a[4], const void *b)
 {
-    cadre_host::wgmma(d, a, b, across, add, std::is_same<T, bf16>::value);
+    cadre_host::wgmma(d, a, NULL, b, across, add, std::is_same<T, bf16>::value);
+}
+
+template <typename T, bool add>
+static void cadre_wgmma_tiles(float d[8][4], const void *a, const void *b)
+{
+    cadre_host::wgmma(d, NULL, a, b, false, add, std::is_same<T, bf16>::value);
 }
 #endif
 

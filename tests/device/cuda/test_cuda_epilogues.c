@@ -336,7 +336,9 @@ START_TEST(parts_are_not_rounded)
             tensor_set(&p.t[C], i, -K);
         run(gpu, &p, false, got);
         for (int64_t i = 0; i < got[C].count; i++)
-            ck_assert_double_eq(tensor_get(&got[C], i), 0.0078125);
+            ck_assert_msg(tensor_get(&got[C], i) == 0.0078125,
+                          "beta %d: c[%lld] is %g, expected 0.0078125", beta,
+                          (long long)i, tensor_get(&got[C], i));
         results_free(got);
         problem_free(&p);
     }

@@ -52,6 +52,7 @@ struct copy {
 struct product {
     float (*d)[4];
     uint32_t a[4];
+    const unsigned char *a_tile; // in place of a
     const unsigned char *b;
     bool across, add, is_bf16;
 };
@@ -338,9 +339,18 @@ uint16_t swizzled(const unsigned char *tile, unsigned row, unsigned column)
     return bits;
 }
 
-void multiply(const product &p)
+uint32_t swizzled_pair(const unsigned char *tile, unsigned row, unsigned column)
+{
+    return (uint32_t)swizzled(tile, row, column) |
+           (uint32_t)swizzled(tile, row, column + 1) << 16;
+}
+
+void multiply(product &p)
 {
     const unsigned l = cadre_host::lane(), k = l % 4 * 2;
+    const unsigned row = now().current / 32 % 4 * 16 + l / 4; // of the warpgroup
+    for (unsigned i = 0; i < 4 && p.a_tile; i++)
+        p.a[i] = swizzled_pair(p.a_tile, row + i % 2 * 8, k + i / 2 * 8);
     for (unsigned j = 0; j < 8; j++) {
         const unsigned n = j * 8 + l / 4;
         uint32_t b[2];
@@ -499,14 +509,21 @@ void ldmatrix_x4_trans(uint32_t r[4], const void *row)
     ldmatrix(r, row, true);
 }
 
-void wgmma(float d[8][4], const uint32_t a[4], const void *b, bool across, bool add,
-           bool is_bf16)
+void wgmma(float d[8][4], const uint32_t *a, const void *a_tile, const void *b,
+           bool across, bool add, bool is_bf16)
 {
-    const unsigned char *tile = static_cast<const unsigned char *>(b);
-    if ((uintptr_t)b % (across ? 1024 : 16) != 0)
+    product p = {d,
+                 {},
+                 static_cast<const unsigned char *>(a_tile),
+                 static_cast<const unsigned char *>(b),
+                 across,
+                 add,
+                 is_bf16};
+    if ((uintptr_t)b % (across ? 1024 : 16) != 0 || (uintptr_t)a_tile % 16 != 0)
         fault("wgmma of a tile that is not aligned");
-    me().products.back().push_back(
-        {d, {a[0], a[1], a[2], a[3]}, tile, across, add, is_bf16});
+    if (a)
+        memcpy(p.a, a, sizeof p.a);
+    me().products.back().push_back(p);
 }
 
 void wgmma_commit()
@@ -518,7 +535,7 @@ void wgmma_finish(unsigned left)
 {
     std::vector<std::vector<product>> &groups = me().products;
     while (groups.size() > (size_t)left + 1) {
-        for (const product &p : groups.front())
+        for (product &p : groups.front())
             multiply(p);
         groups.erase(groups.begin());
     }

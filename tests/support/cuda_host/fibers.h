@@ -124,8 +124,8 @@ void mma_bf16(float d[4], const uint32_t a[4], const uint32_t b[2]);
 void mma_f16(float d[4], const uint32_t a[4], const uint32_t b[2]);
 void ldmatrix_x4(uint32_t r[4], const void *row);
 void ldmatrix_x4_trans(uint32_t r[4], const void *row);
-void wgmma(float d[8][4], const uint32_t a[4], const void *b, bool across, bool add,
-           bool is_bf16);
+void wgmma(float d[8][4], const uint32_t *a, const void *a_tile, const void *b,
+           bool across, bool add, bool is_bf16);
 void wgmma_commit();
 void wgmma_finish(unsigned left);
 template <int left> void wgmma_wait()
