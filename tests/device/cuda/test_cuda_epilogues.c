@@ -314,8 +314,8 @@ END_TEST
 
 /* ---- what 16 bits would lose ---- */
 
-/* Halves of K whose sums cancel but for what 16 bits cannot hold beside them, and c that
- * cancels a product: parts of K may not be rounded before they are added. */
+/* Halves of K whose sums cancel but for what 16 bits cannot hold beside them, and c
+ * that cancels a product: parts of K may not be rounded before they are added. */
 START_TEST(parts_are_not_rounded)
 {
     enum { K = 128 };
