@@ -237,6 +237,25 @@ struct cadre_fake_quantize {
     bool wide; /* grad's elements are of the wide dtype */
 };
 
+/* Dropout (Srivastava et al. 2014) whose mask is a function of (key, sample, position,
+ * column), so it is the same however samples, time and columns are divided, and again
+ * in backward. x (batch * time, columns); out = x / (1 - part), or x times 0 for the
+ * part that is dropped; out may be x. The product is one of doubles, rounded to the
+ * wide dtype and then to the dtype. Element e = ((first + b) * length + position + t) *
+ * width + column + c of the whole is dropped where word e % 4 of cadre_rng_block(key,
+ * e / 4) is below part * 2^32. */
+struct cadre_dropout {
+    uint32_t dtype;
+    uint64_t key; /* cadre_rng_key */
+    double part; /* in [0, 1) */
+    uint64_t first; /* number of the first of `batch` samples, of all of the run */
+    int64_t batch, time, columns; /* the part at hand */
+    int64_t position, length; /* its first position of `length` */
+    int64_t column, width; /* its first column of `width` */
+    const void *x;
+    void *out;
+};
+
 /* A flat range of a parameter under update. param, grad and states are of the op's
  * dtype; `rounded`, where not NULL, is written with the new param rounded to the op's
  * rounded_dtype. All device memory. */
@@ -568,6 +587,8 @@ struct cadre_device_ops {
 
     cadre_status (*fake_quantize)(struct cadre_device *,
                                   const struct cadre_fake_quantize *);
+
+    cadre_status (*dropout)(struct cadre_device *, const struct cadre_dropout *);
 };
 
 struct cadre_device {

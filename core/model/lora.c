@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/model/lora_dropout.h"
+#include "core/base/rng.h"
 
 /* ---- the table ---- */
 
@@ -198,14 +198,14 @@ static bool drops(const struct cadre_unit *unit)
 }
 
 /* work = dropout(x); work may be x. */
-static void drop(const struct cadre_unit *unit, const struct cadre_linear *linear,
-                 const struct adapter *at, const void *x, void *work)
+static cadre_status drop(const struct cadre_unit *unit,
+                         const struct cadre_linear *linear, const struct adapter *at,
+                         const void *x, void *work)
 {
     const struct cadre_model *model = unit->model;
     const struct cadre_param *A = &model->params[at->A];
-    const struct cadre_lora_dropout dropout = {
-        .seed = model->config.lora.seed,
-        .name = A->name,
+    const struct cadre_dropout dropout = {
+        .key = cadre_rng_key(model->config.lora.seed, A->name),
         .part = model->config.lora.dropout,
         .dtype = unit->dtype,
         .first = unit->pass->sample,
@@ -216,9 +216,11 @@ static void drop(const struct cadre_unit *unit, const struct cadre_linear *linea
         .columns = linear->in,
         .column = A->split == CADRE_SHARD_NONE ? 0 : model->tp_rank * linear->in,
         .width = (int64_t)A->shape.dim[1],
+        .x = x,
+        .out = work,
     };
     assert(linear->ldx == linear->in);
-    cadre_lora_drop(&dropout, x, work);
+    return unit->ops->dropout(unit->device, &dropout);
 }
 
 /* ---- products ---- */
@@ -235,7 +237,7 @@ cadre_status cadre_lora_fwd(const struct cadre_unit *unit,
 {
     const struct adapter at = adapter_of(unit, linear);
     if (drops(unit)) {
-        drop(unit, linear, &at, x, at.work);
+        CADRE_TRY(drop(unit, linear, &at, x, at.work));
         x = at.work;
     }
     const struct cadre_gemm down = {
@@ -283,7 +285,7 @@ static cadre_status add_dropped(const struct cadre_unit *unit,
     gemm->c = at->work;
     gemm->beta = 0;
     CADRE_TRY(unit->ops->gemm(unit->device, gemm));
-    drop(unit, linear, at, at->work, at->work);
+    CADRE_TRY(drop(unit, linear, at, at->work, at->work));
     CADRE_TRY(unit->ops->add(unit->device, unit->dtype, dx, NULL, at->work, dx,
                              linear->rows, linear->in));
     if (!pre)
@@ -353,7 +355,7 @@ cadre_status cadre_lora_bwd_weight(const struct cadre_unit *unit,
 {
     const struct adapter at = adapter_of(unit, linear);
     if (drops(unit)) {
-        drop(unit, linear, &at, x, at.work);
+        CADRE_TRY(drop(unit, linear, &at, x, at.work));
         x = at.work;
     }
     struct cadre_gemm b = {

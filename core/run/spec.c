@@ -375,11 +375,6 @@ static cadre_status make_base(struct cadre_spec *spec,
     const char *from = *c->tune.reference ? c->tune.reference : c->model.init;
     if (m->lora.rank == 0 && !spec->run.preference.on)
         return CADRE_OK;
-    if (spec->gpu && m->lora.dropout > 0)
-        return cadre_fail(err, CADRE_E_UNSUPPORTED,
-                          "tune.dropout = %g with device.kind = %s, which takes a GPU, "
-                          "but dropout runs on the CPU alone; set it to 0",
-                          m->lora.dropout, c->device.kind);
     return request->need_data
                ? cadre_base_sum(from, m, spec->run.seed, &spec->run.base_sum, err)
                : CADRE_OK;

@@ -375,6 +375,12 @@ static cadre_status fake_quantize(struct cadre_device *device,
                                                  (a->grad ? 2 * size_of(grad) : 0)));
 }
 
+static cadre_status dropout(struct cadre_device *device, const struct cadre_dropout *a)
+{
+    const double rows = (double)a->batch * (double)a->time;
+    return pass(device, a->dtype, rows * (double)a->columns, 2);
+}
+
 static cadre_status scatter_add(struct cadre_device *device, uint32_t dtype, void *x,
                                 int64_t count, const void *values,
                                 const int32_t *indices, int64_t k, double by)
@@ -468,6 +474,7 @@ static void fill_rest(struct cadre_device_ops *ops)
     ops->quantize = quantize;
     ops->dequantize = dequantize;
     ops->fake_quantize = fake_quantize;
+    ops->dropout = dropout;
     ops->scatter_add = scatter_add;
     ops->orthonormalize = orthonormalize;
     ops->axpby = axpby;

@@ -46,6 +46,13 @@ for arch in gpt2 llama; do
     near qat-$arch-cuda qat-$arch-cpu 1e-12
 done
 
+# Dropout: in every step and micro-batch the CPU's masks, which a captured pass would repeat.
+lora="tune.method=lora tune.rank=4 tune.dropout=0.5 optim.lr=0.05 data.tokenizer=byte \
+    train.precision=fp64 $small train.steps=5"
+train text lora-cpu 0 device.kind=cpu "model.init=$(last cpu)" $lora
+train text lora-cuda 0 device.kind=cuda "model.init=$(last cpu)" $lora
+near lora-cuda lora-cpu 1e-12
+
 # Attention over the keys of other ranks is the CPU's alone. `auto` finds the device later, where
 # there is a driver; any library plays it.
 context=$(test_plugin context)

@@ -134,6 +134,16 @@ START_TEST(exact_mode_keeps_none)
 }
 END_TEST
 
+/* The masks depend on the samples of a micro-batch. */
+START_TEST(dropout_keeps_none)
+{
+    f.spec.model.lora = (struct cadre_lora_config){
+        .rank = 2, .targets = 1u << 2, .alpha = 4, .scale = 2, .dropout = 0.5};
+    same_as_without();
+    ck_assert_int_eq(begun, 0);
+}
+END_TEST
+
 static cadre_status on_grad(struct cadre_self *self, struct cadre_grad_ev *ev)
 {
     (void)self;
@@ -172,6 +182,7 @@ Suite *test_suite(void)
     tcase_add_loop_test(tc, two_graphs_serve_all_steps, 0, 4);
     tcase_add_test(tc, a_device_without_graphs_is_asked_once);
     tcase_add_test(tc, exact_mode_keeps_none);
+    tcase_add_test(tc, dropout_keeps_none);
     tcase_add_test(tc, plugins_hear_every_micro_batch);
     tcase_add_test(tc, a_failure_is_told);
     suite_add_tcase(suite, tc);

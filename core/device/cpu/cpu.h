@@ -135,6 +135,7 @@ cadre_status cadre_cpu_nf4_decode(struct cadre_device *, const void *blocks,
                                   void *x, int64_t count);
 cadre_status cadre_cpu_fake_quantize(struct cadre_device *,
                                      const struct cadre_fake_quantize *);
+cadre_status cadre_cpu_dropout(struct cadre_device *, const struct cadre_dropout *);
 /* Fill the norm, pointwise, embedding, loss, optimizer and reduction entries. */
 void cadre_cpu_fill_row_ops(struct cadre_device_ops *ops);
 

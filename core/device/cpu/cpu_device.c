@@ -358,6 +358,7 @@ static void fill_ops(struct cadre_device_ops *ops)
         .int8_decode = cadre_cpu_int8_decode,
         .nf4_decode = cadre_cpu_nf4_decode,
         .fake_quantize = cadre_cpu_fake_quantize,
+        .dropout = cadre_cpu_dropout,
     };
     cadre_cpu_fill_row_ops(ops);
 }

@@ -141,6 +141,8 @@ cadre_status cadre_cuda_int8_decode(const void *blocks, uint32_t dtype, void *x,
 /* fake_quantize.cu */
 cadre_status cadre_cuda_fake_quantize(const struct cadre_fake_quantize *a,
                                       void *stream);
+/* dropout.cu */
+cadre_status cadre_cuda_dropout(const struct cadre_dropout *a, void *stream);
 /* nf4.cu */
 cadre_status cadre_cuda_nf4_decode(const void *blocks, const float *scales,
                                    int64_t first, uint32_t dtype, void *x,

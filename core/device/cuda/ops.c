@@ -336,6 +336,11 @@ static cadre_status fake_quantize(struct cadre_device *device,
     LAUNCH(cadre_cuda_fake_quantize(a, stream));
 }
 
+static cadre_status dropout(struct cadre_device *device, const struct cadre_dropout *a)
+{
+    LAUNCH(cadre_cuda_dropout(a, stream));
+}
+
 const struct cadre_device_ops cadre_cuda_ops = {
     .name = "cuda",
     .async = true,
@@ -421,4 +426,5 @@ const struct cadre_device_ops cadre_cuda_ops = {
     .int8_decode = int8_decode,
     .nf4_decode = nf4_decode,
     .fake_quantize = fake_quantize,
+    .dropout = dropout,
 };

@@ -21,13 +21,15 @@ static cadre_status run_passes(struct cadre_executor *exec, struct cadre_pass_ar
                : rc;
 }
 
-/* In exact mode the target of a gradient depends on the micro-batch's index. */
+/* In exact mode the target of a gradient depends on the micro-batch's index, and under
+ * dropout the masks do. */
 static bool may_keep(const struct cadre_executor *exec)
 {
     const struct cadre_executor_config *config = &exec->config;
     return config->device->ops->async && !exec->no_graphs && !exec->forward_only &&
            !config->counted && !config->packed && !config->preference &&
            config->chain->n == 0 && exec->n_chunks == 1 &&
+           config->model->config.lora.dropout == 0 &&
            (!config->exact || exec->accumulation.n == 1);
 }
 

@@ -206,6 +206,53 @@ static void casts(struct parity *p)
         }
 }
 
+/* ---- dropout ---- */
+
+static cadre_status run_dropout(struct cadre_device *device, uint32_t t, void **p,
+                                const void *ctx)
+{
+    struct cadre_dropout a = *(const struct cadre_dropout *)ctx;
+    a.dtype = t;
+    a.x = p[0];
+    a.out = p[1];
+    return device->ops->dropout(device, &a);
+}
+
+/* `columns` behind the first `column` of a width that is `more` larger; one sample and
+ * two positions of each are elsewhere. */
+static void dropouts(struct parity *p, uint32_t t, int64_t columns, int64_t column,
+                     int64_t more)
+{
+    char name[64];
+    const struct cadre_dropout a = {
+        .key = UINT64_C(0x9e3779b97f4a7c15),
+        .part = 0.3,
+        .first = UINT64_C(1) << 33,
+        .batch = 2,
+        .time = 3,
+        .columns = columns,
+        .position = 2,
+        .length = 5,
+        .column = column,
+        .width = column + columns + more,
+    };
+    struct parity_case c = {
+        .name = name,
+        .calls = {PARITY_ENTRY(dropout)},
+        .dtype = t,
+        .args = {{PARITY_OP, a.batch * a.time, columns, .seed = 1},
+                 {PARITY_OP, a.batch * a.time, columns, .out = true, .bits = true,
+                  .sum = 1}},
+        .run = run_dropout,
+        .ctx = &a,
+    };
+    snprintf(name, sizeof name, "dropout of 6 x %lld from %lld", (long long)columns,
+             (long long)column);
+    parity_hold(p, &c);
+    c.args[1].in = 1; /* in place */
+    parity_hold(p, &c);
+}
+
 static void of_count(struct parity *p, int64_t n)
 {
     for (int d = 0; d < 4; d++) {
@@ -216,6 +263,7 @@ static void of_count(struct parity *p, int64_t n)
         scales(p, t, n);
         pairs(p, t, n, TREE_ADD);
         pairs(p, t, n, MAXIMUM);
+        dropouts(p, t, n, 3, 2);
     }
     pairs(p, CADRE_I32, n, TREE_ADD);
     pairs(p, CADRE_I32, n, MAXIMUM);
@@ -228,5 +276,10 @@ void parity_elements(struct parity *p)
         of_count(p, counts[i]);
     if (p->real)
         of_count(p, LARGE);
+    for (int d = 0; d < 4; d++) {
+        dropouts(p, parity_dtypes[d], 64, 0, 0);
+        dropouts(p, parity_dtypes[d], 64, 128, 4);
+        dropouts(p, parity_dtypes[d], 1284, 4, 0); /* more than a pass of a block */
+    }
     casts(p);
 }

@@ -69,6 +69,7 @@ static const struct entry {
     {"int8_decode", PARITY_ENTRY(int8_decode), FLOATS},
     {"nf4_decode", PARITY_ENTRY(nf4_decode), FLOATS},
     {"fake_quantize", PARITY_ENTRY(fake_quantize), FLOATS},
+    {"dropout", PARITY_ENTRY(dropout), FLOATS},
 };
 enum { KNOWN = sizeof entries / sizeof *entries };
 
