@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* attention_fwd.cu and attention_bwd.cu for Hopper and heads of 64: the same algorithm
- * with wgmma (wgmma.cuh) for the products. A
- * block has GROUPS warpgroups of 64 own rows each; while one computes exponentials, the
- * products of another run. A loop's iteration waits for its own products: ptxas
+ * with wgmma (wgmma.cuh) for the products. A warpgroup has 64 own rows; while one computes
+ * exponentials, the products of others run. A loop's iteration waits for its own products: ptxas
  * serialises those that are pending where a loop begins again. */
 #include "core/device/cuda/attention_softmax.cuh"
 #include "core/device/cuda/wgmma.cuh"
@@ -14,17 +13,19 @@ enum {
     D = 64,
     MT = 1,
     NT = 8,
-    GROUPS = 2,
-    THREADS = 128 * GROUPS,
-    OWN = 64 * GROUPS,
     PASSING = 64,
     STAGES = 3,
     TILE = PASSING * D / 2, /* words */
-    OWN_TILE = OWN * D / 2,
-    STATS = 2 * PASSING /* words of a stage of backward_keys */
+    STATS = 2 * PASSING, /* words of a stage of backward_keys */
+    QUERY_GROUPS = 2, /* warpgroups of a block; those of keys need more registers, */
+    KEY_GROUPS = 1 /* and three blocks of one fit a multiprocessor */
 };
 
-const size_t SHARED = (size_t)(2 * OWN_TILE + 2 * STAGES * TILE + STAGES * STATS) * 4;
+/* A block of `groups`: the own rows of two tiles, the stages and their statistics. */
+constexpr size_t shared_bytes(int groups)
+{
+    return (size_t)(2 * groups * TILE + 2 * STAGES * TILE + STAGES * STATS) * 4;
+}
 
 /* Left operands: this warp's rows of a tile. The backward pass does not take them: where
  * two products used such rows in every turn of a loop, ptxas 13.0 gave their registers to
@@ -98,11 +99,12 @@ __device__ __forceinline__ int group(void)
     return __shfl_sync(CADRE_FULL_WARP, (int)threadIdx.x / 128, 0);
 }
 
-template <int ROWS, typename T>
+/* By a block of GROUPS. */
+template <int ROWS, int GROUPS, typename T>
 __device__ __forceinline__ void load(uint32_t *tile, const T *src, int64_t ld,
                                      int first, int time)
 {
-    cadre_mma_load<T, D, ROWS, THREADS>(tile, src, ld, first, time);
+    cadre_mma_load<T, D, ROWS, 128 * GROUPS>(tile, src, ld, first, time);
 }
 
 /* Begin to copy keys and values [row, row + PASSING) into a stage. */
@@ -111,8 +113,8 @@ __device__ __forceinline__ void load_keys(uint32_t *to,
                                           const struct cadre_attention_view &a,
                                           const T *k, const T *v, int row)
 {
-    load<PASSING>(to, k, a.ldk, row, a.time);
-    load<PASSING>(to + TILE, v, a.ldv, row, a.time);
+    load<PASSING, QUERY_GROUPS>(to, k, a.ldk, row, a.time);
+    load<PASSING, QUERY_GROUPS>(to + TILE, v, a.ldv, row, a.time);
     cadre_copy_commit();
 }
 
@@ -123,16 +125,19 @@ __device__ __forceinline__ int after(int stage)
 }
 
 template <typename T>
-__global__ void __launch_bounds__(THREADS, 2) forward(struct cadre_attention_view a)
+__global__ void __launch_bounds__(128 * QUERY_GROUPS, 2)
+    forward(struct cadre_attention_view a)
 {
     CADRE_SWIZZLED_SHARED(uint32_t, q);
-    uint32_t *stages = q + OWN_TILE;
+    uint32_t *stages = q + QUERY_GROUPS * TILE;
     const int head = (int)blockIdx.x % a.heads, kv = head / (a.heads / a.kv_heads);
     const int64_t b = blockIdx.x / a.heads;
     const T *from_k = cadre_attention_rows<T>(a, a.k, a.ldk, b, kv);
     const T *from_v = cadre_attention_rows<T>(a, a.v, a.ldv, b, kv);
-    const int first = (int)(gridDim.y - 1 - blockIdx.y) * OWN; /* long ones first */
-    const int end = cadre_attention_end(a, first + OWN), lane = cadre_mma_lane();
+    const int first =
+        (int)(gridDim.y - 1 - blockIdx.y) * 64 * QUERY_GROUPS; /* long ones first */
+    const int end = cadre_attention_end(a, first + 64 * QUERY_GROUPS),
+              lane = cadre_mma_lane();
     const int mine = first + cadre_mma_warp() * 16;
     const int mine_end = cadre_attention_end(a, first + group() * 64 + 64);
     const float scale = (float)a.scale * CADRE_LOG2_E;
@@ -141,7 +146,8 @@ __global__ void __launch_bounds__(THREADS, 2) forward(struct cadre_attention_vie
     float s[MT][NT][4], shrink[MT][2];
     uint32_t rows[D / 16][4], p[NT / 2][4];
     cadre_softmax_begin(w);
-    load<OWN>(q, cadre_attention_rows<T>(a, a.q, a.ldq, b, head), a.ldq, first, a.time);
+    load<64 * QUERY_GROUPS, QUERY_GROUPS>(
+        q, cadre_attention_rows<T>(a, a.q, a.ldq, b, head), a.ldq, first, a.time);
     load_keys<T>(stages, a, from_k, from_v, 0);
     arrive();
     take_rows(rows, q);
@@ -195,10 +201,11 @@ __device__ __forceinline__ void load_queries(uint32_t *to, uint32_t *to_stats,
 {
     const float *stats =
         (const float *)a.stats + ((b * a.heads + head) * a.padded + row) * 2;
-    load<PASSING>(to, cadre_attention_rows<T>(a, a.q, a.ldq, b, head), a.ldq, row,
-                  a.time);
-    load<PASSING>(to + TILE, cadre_attention_rows<T>(a, a.dout, a.ldo, b, head), a.ldo,
-                  row, a.time);
+    load<PASSING, KEY_GROUPS>(to, cadre_attention_rows<T>(a, a.q, a.ldq, b, head),
+                              a.ldq, row, a.time);
+    load<PASSING, KEY_GROUPS>(to + TILE,
+                              cadre_attention_rows<T>(a, a.dout, a.ldo, b, head), a.ldo,
+                              row, a.time);
     if ((int)threadIdx.x < PASSING / 2)
         cadre_copy_async16(to_stats + threadIdx.x * 4, stats + threadIdx.x * 4, true);
 }
@@ -245,24 +252,26 @@ add_queries(float dk[MT][D / 8][4], float dv[MT][D / 8][4], const uint32_t *k,
 /* dk and dv of a tile of keys, over the queries that see it, head after head of the
  * group. */
 template <typename T>
-__global__ void __launch_bounds__(THREADS, 1)
+__global__ void __launch_bounds__(128 * KEY_GROUPS, 3)
     backward_keys(struct cadre_attention_view a)
 {
     CADRE_SWIZZLED_SHARED(uint32_t, k);
-    uint32_t *v = k + OWN_TILE, *stages = v + OWN_TILE;
+    uint32_t *v = k + KEY_GROUPS * TILE, *stages = v + KEY_GROUPS * TILE;
     uint32_t *stats = stages + 2 * STAGES * TILE;
     const int of_group = a.heads / a.kv_heads, kv = (int)blockIdx.x % a.kv_heads;
     const int64_t b = blockIdx.x / a.kv_heads;
-    const int first = (int)blockIdx.y * OWN, lane = cadre_mma_lane();
-    const int mine = first + cadre_mma_warp() * 16, own = group() * 64 * D / 2;
+    const int first = (int)blockIdx.y * 64 * KEY_GROUPS, lane = cadre_mma_lane();
+    const int mine = first + cadre_mma_warp() * 16;
     const int begin = a.full ? 0 : first; /* of the queries that see these keys */
     const int tiles = (a.time - begin + PASSING - 1) / PASSING;
     const float scale = (float)a.scale * CADRE_LOG2_E;
     float dk[MT][D / 8][4], dv[MT][D / 8][4];
     clear(dk);
     clear(dv);
-    load<OWN>(k, cadre_attention_rows<T>(a, a.k, a.ldk, b, kv), a.ldk, first, a.time);
-    load<OWN>(v, cadre_attention_rows<T>(a, a.v, a.ldv, b, kv), a.ldv, first, a.time);
+    load<64 * KEY_GROUPS, KEY_GROUPS>(k, cadre_attention_rows<T>(a, a.k, a.ldk, b, kv),
+                                      a.ldk, first, a.time);
+    load<64 * KEY_GROUPS, KEY_GROUPS>(v, cadre_attention_rows<T>(a, a.v, a.ldv, b, kv),
+                                      a.ldv, first, a.time);
     load_queries<T>(stages, stats, a, b, kv * of_group, begin);
     cadre_copy_commit();
     for (int i = 0, tile = 0, h = kv * of_group; h < (kv + 1) * of_group;
@@ -278,8 +287,8 @@ __global__ void __launch_bounds__(THREADS, 1)
             load_queries<T>(next, stats + after(i) * STATS, a, b, h,
                             begin + tile * PASSING);
         cadre_copy_commit();
-        add_queries<T>(dk, dv, k + own, v + own, q, (const float *)(stats + i * STATS),
-                       scale, mine + lane / 4, query + lane % 4 * 2,
+        add_queries<T>(dk, dv, k, v, q, (const float *)(stats + i * STATS), scale,
+                       mine + lane / 4, query + lane % 4 * 2,
                        mine + 15 > (a.full ? a.time - 1 : query),
                        a.full ? a.time - 1 : -1);
     }
@@ -292,17 +301,18 @@ __global__ void __launch_bounds__(THREADS, 1)
 
 /* dq of a tile of queries, over the keys it sees. */
 template <typename T>
-__global__ void __launch_bounds__(THREADS, 2)
+__global__ void __launch_bounds__(128 * QUERY_GROUPS, 2)
     backward_queries(struct cadre_attention_view a)
 {
     CADRE_SWIZZLED_SHARED(uint32_t, q);
-    uint32_t *dout = q + OWN_TILE, *stages = dout + OWN_TILE;
+    uint32_t *dout = q + QUERY_GROUPS * TILE, *stages = dout + QUERY_GROUPS * TILE;
     const int head = (int)blockIdx.x % a.heads, kv = head / (a.heads / a.kv_heads);
     const int64_t b = blockIdx.x / a.heads;
     const T *from_k = cadre_attention_rows<T>(a, a.k, a.ldk, b, kv);
     const T *from_v = cadre_attention_rows<T>(a, a.v, a.ldv, b, kv);
-    const int first = (int)(gridDim.y - 1 - blockIdx.y) * OWN, lane = cadre_mma_lane();
-    const int end = cadre_attention_end(a, first + OWN);
+    const int first = (int)(gridDim.y - 1 - blockIdx.y) * 64 * QUERY_GROUPS,
+              lane = cadre_mma_lane();
+    const int end = cadre_attention_end(a, first + 64 * QUERY_GROUPS);
     const int mine = first + cadre_mma_warp() * 16, own = group() * 64 * D / 2;
     const float scale = (float)a.scale * CADRE_LOG2_E;
     const float2 *from =
@@ -312,9 +322,10 @@ __global__ void __launch_bounds__(THREADS, 2)
     float dq[MT][D / 8][4];
     uint32_t g[NT / 2][4];
     clear(dq);
-    load<OWN>(q, cadre_attention_rows<T>(a, a.q, a.ldq, b, head), a.ldq, first, a.time);
-    load<OWN>(dout, cadre_attention_rows<T>(a, a.dout, a.ldo, b, head), a.ldo, first,
-              a.time);
+    load<64 * QUERY_GROUPS, QUERY_GROUPS>(
+        q, cadre_attention_rows<T>(a, a.q, a.ldq, b, head), a.ldq, first, a.time);
+    load<64 * QUERY_GROUPS, QUERY_GROUPS>(
+        dout, cadre_attention_rows<T>(a, a.dout, a.ldo, b, head), a.ldo, first, a.time);
     load_keys<T>(stages, a, from_k, from_v, 0);
     for (int key = 0, i = 0; key < end; key += PASSING, i = after(i)) {
         uint32_t *k = stages + i * 2 * TILE;
@@ -345,9 +356,9 @@ __global__ void __launch_bounds__(THREADS, 2)
                               a.ldq, first, a.time, dq, by, q);
 }
 
-unsigned tiles_of(const struct cadre_attention_view &a)
+unsigned blocks_of(const struct cadre_attention_view &a, int groups)
 {
-    return (unsigned)((a.time + OWN - 1) / OWN);
+    return (unsigned)((a.time + 64 * groups - 1) / (64 * groups));
 }
 
 } // namespace
@@ -356,9 +367,10 @@ cadre_status cadre_attention_wgmma_fwd(uint32_t dtype, int64_t batch,
                                        const struct cadre_attention_view &a,
                                        cudaStream_t stream)
 {
-    const dim3 grid((unsigned)(batch * a.heads), tiles_of(a));
+    const dim3 grid((unsigned)(batch * a.heads), blocks_of(a, QUERY_GROUPS));
     return cadre_attention_launch(dtype == CADRE_BF16 ? forward<bf16> : forward<f16>,
-                                  grid, dim3(THREADS), SHARED, stream, a);
+                                  grid, dim3(128 * QUERY_GROUPS),
+                                  shared_bytes(QUERY_GROUPS), stream, a);
 }
 
 cadre_status cadre_attention_wgmma_bwd(uint32_t dtype, int64_t batch,
@@ -366,10 +378,12 @@ cadre_status cadre_attention_wgmma_bwd(uint32_t dtype, int64_t batch,
                                        cudaStream_t stream)
 {
     const bool bf = dtype == CADRE_BF16;
-    const dim3 keys((unsigned)(batch * a.kv_heads), tiles_of(a));
-    const dim3 queries((unsigned)(batch * a.heads), tiles_of(a));
+    const dim3 keys((unsigned)(batch * a.kv_heads), blocks_of(a, KEY_GROUPS));
+    const dim3 queries((unsigned)(batch * a.heads), blocks_of(a, QUERY_GROUPS));
     CADRE_TRY(cadre_attention_launch(bf ? backward_keys<bf16> : backward_keys<f16>,
-                                     keys, dim3(THREADS), SHARED, stream, a));
+                                     keys, dim3(128 * KEY_GROUPS),
+                                     shared_bytes(KEY_GROUPS), stream, a));
     return cadre_attention_launch(bf ? backward_queries<bf16> : backward_queries<f16>,
-                                  queries, dim3(THREADS), SHARED, stream, a);
+                                  queries, dim3(128 * QUERY_GROUPS),
+                                  shared_bytes(QUERY_GROUPS), stream, a);
 }

@@ -46,7 +46,7 @@ static cadre_status run(struct cadre_device *device, uint32_t dtype, void **p,
 }
 
 /* Where the epilogue is a separate kernel, the product is rounded before it, and the
- * input of gelu again. The magnitude of a result of gelu, or of its gradient, is at
+ * input of gelu again; some of cublasLt's algorithms round it before they add c. The magnitude of a result of gelu, or of its gradient, is at
  * least half of that of its input. */
 static void hold(struct parity *p, uint32_t dtype, struct shape s, int form,
                  bool with_aux)

@@ -324,7 +324,7 @@ START_TEST(parts_are_not_rounded)
     if (!standin_or_cuda())
         return;
     struct cadre_device *cpu = open_cpu(1), *gpu = open_way(&by_rule);
-    for (int beta = 0; beta < 2; beta++) {
+    for (int beta = 0; beta < (standin_is_real() ? 1 : 2); beta++) {
         const struct shape s = {8, 64, K, 0, 0};
         struct problem p = problem_of(cpu, dtype, &s, CADRE_EPILOGUE_NONE, beta);
         struct tensor got[OPERANDS];
