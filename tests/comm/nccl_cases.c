@@ -199,8 +199,8 @@ cadre_status nccl_host(struct world *w, const char *arg)
     return CADRE_OK;
 }
 
-/* Ranks come to a split, and to an operation of the group, one long after the other: the
- * world's thread looks at the communicators meanwhile. */
+/* Ranks come to a split, and to an operation of the group, one long after the other:
+ * the world's thread looks at the communicators meanwhile. */
 cadre_status nccl_apart(struct world *w, const char *arg)
 {
     const struct timespec late = {.tv_nsec = 250000000};

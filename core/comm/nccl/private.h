@@ -140,9 +140,9 @@ void *cadre_nccl_scratch(struct nccl_channel *channel, size_t bytes);
 /* End it and free it; nothing is pending, or the world has failed and was aborted. */
 void cadre_nccl_channel_close(struct nccl_channel *channel);
 /* Wait until NCCL has done the call that returned `result`, whatever that was but an
- * error: ncclSuccess, its error, or ncclInProgress where the world has failed or the time
- * is over. The communicator may not be used before. Under the channel's `posting`, or
- * before the world knows the channel. */
+ * error: ncclSuccess, its error, or ncclInProgress where the world has failed or the
+ * time is over. The communicator may not be used before. Under the channel's `posting`,
+ * or before the world knows the channel. */
 ncclResult_t cadre_nccl_settle(const struct nccl_world *world, ncclComm_t comm,
                                ncclResult_t result);
 

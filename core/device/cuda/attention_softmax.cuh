@@ -60,8 +60,8 @@ __device__ __forceinline__ void cadre_mask_transposed(float s[MT][NT][4], int ke
     }
 }
 
-/* One step of the softmax: s becomes 2^((s - most) * scale). What was summed before is to
- * be multiplied by `shrink`, the accumulators by cadre_softmax_shrink. */
+/* One step of the softmax: s becomes 2^((s - most) * scale). What was summed before is
+ * to be multiplied by `shrink`, the accumulators by cadre_softmax_shrink. */
 template <int D, int MT, int NT>
 __device__ __forceinline__ void cadre_softmax_step(struct cadre_softmax<D, MT> &w,
                                                    float s[MT][NT][4], float scale,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* attention_fwd.cu and attention_bwd.cu for Hopper and heads of 64: the same algorithm
- * with wgmma (wgmma.cuh) for the products. A warpgroup has 64 own rows; while one computes
- * exponentials, the products of others run. A loop's iteration waits for its own products: ptxas
- * serialises those that are pending where a loop begins again. */
+ * with wgmma (wgmma.cuh) for the products. A warpgroup has 64 own rows; while one
+ * computes exponentials, the products of others run. A loop's iteration waits for its
+ * own products: ptxas serialises those that are pending where a loop begins again. */
 #include "core/device/cuda/attention_softmax.cuh"
 #include "core/device/cuda/wgmma.cuh"
 
@@ -27,9 +27,9 @@ constexpr size_t shared_bytes(int groups)
     return (size_t)(2 * groups * TILE + 2 * STAGES * TILE + STAGES * STATS) * 4;
 }
 
-/* Left operands: this warp's rows of a tile. The backward pass does not take them: where
- * two products used such rows in every turn of a loop, ptxas 13.0 gave their registers to
- * others within it. */
+/* Left operands: this warp's rows of a tile. The backward pass does not take them:
+ * where two products used such rows in every turn of a loop, ptxas 13.0 gave their
+ * registers to others within it. */
 __device__ __forceinline__ void take_rows(uint32_t a[D / 16][4], uint32_t *tile)
 {
     const int lane = cadre_mma_lane(), row = cadre_mma_warp() * 16 + lane % 16;
@@ -118,6 +118,15 @@ __device__ __forceinline__ void load_keys(uint32_t *to,
     cadre_copy_commit();
 }
 
+/* Scores of keys from `key` on that queries from `mine` on, this warp's, do not see. */
+__device__ __forceinline__ void
+mask_keys(float s[MT][NT][4], const struct cadre_attention_view &a, int mine, int key)
+{
+    const int lane = cadre_mma_lane(), last = a.time - 1;
+    if (key + PASSING - 1 > (a.full ? last : mine))
+        cadre_mask<MT, NT>(s, mine + lane / 4, key + lane % 4 * 2, a.full ? last : -1);
+}
+
 /* The stage after one. */
 __device__ __forceinline__ int after(int stage)
 {
@@ -141,7 +150,6 @@ __global__ void __launch_bounds__(128 * QUERY_GROUPS, 2)
     const int mine = first + cadre_mma_warp() * 16;
     const int mine_end = cadre_attention_end(a, first + group() * 64 + 64);
     const float scale = (float)a.scale * CADRE_LOG2_E;
-    const int last = a.full ? a.time - 1 : -1;
     struct cadre_softmax<D, MT> w;
     float s[MT][NT][4], shrink[MT][2];
     uint32_t rows[D / 16][4], p[NT / 2][4];
@@ -157,8 +165,7 @@ __global__ void __launch_bounds__(128 * QUERY_GROUPS, 2)
     scores<T>(s, rows, stages);
     cadre_wgmma_wait<0>();
     cadre_wgmma_keep(s[0]);
-    if (PASSING - 1 > (a.full ? a.time - 1 : mine))
-        cadre_mask<MT, NT>(s, mine + lane / 4, lane % 4 * 2, last);
+    mask_keys(s, a, mine, 0);
     cadre_softmax_step<D, MT, NT>(w, s, scale, shrink);
     round_off<T>(p, s);
     int key = 0, i = 0;
@@ -173,8 +180,7 @@ __global__ void __launch_bounds__(128 * QUERY_GROUPS, 2)
         mix<T>(w.acc, p, stages + i * 2 * TILE + TILE);
         cadre_wgmma_wait<1>();
         cadre_wgmma_keep(s[0]);
-        if (next + PASSING - 1 > (a.full ? a.time - 1 : mine))
-            cadre_mask<MT, NT>(s, mine + lane / 4, next + lane % 4 * 2, last);
+        mask_keys(s, a, mine, next);
         cadre_softmax_step<D, MT, NT>(w, s, scale, shrink);
         cadre_wgmma_wait<0>();
         cadre_wgmma_keep(w.acc[0]);
@@ -217,22 +223,26 @@ __device__ __forceinline__ void clear(float acc[MT][D / 8][4])
         acc[0][i / 4][i % 4] = 0;
 }
 
-/* The products of a tile of queries with this warpgroup's keys: dk and dv. */
+/* The products of a tile of queries, from `query` on, with this block's keys: dk, dv.
+ * `mine` is this warp's first key, and the values follow the keys. */
 template <typename T>
 __device__ __forceinline__ void
-add_queries(float dk[MT][D / 8][4], float dv[MT][D / 8][4], const uint32_t *k,
-            const uint32_t *v, const uint32_t *q, const float *stats, float scale,
-            int key, int query, bool masked, int last)
+add_queries(float dk[MT][D / 8][4], float dv[MT][D / 8][4],
+            const struct cadre_attention_view &a, const uint32_t *k, const uint32_t *q,
+            const float *stats, int mine, int query)
 {
+    const int lane = cadre_mma_lane(), last = a.time - 1;
+    const float scale = (float)a.scale * CADRE_LOG2_E;
     float s[MT][NT][4], ds[MT][NT][4];
     uint32_t p[NT / 2][4];
     cadre_wgmma_begin();
     scores_of<T>(s, k, q);
-    scores_of<T>(ds, v, q + TILE);
+    scores_of<T>(ds, k + KEY_GROUPS * TILE, q + TILE);
     cadre_wgmma_wait<1>();
     cadre_wgmma_keep(s[0]);
-    if (masked)
-        cadre_mask_transposed<MT, NT>(s, key, query, last);
+    if (mine + 15 > (a.full ? last : query))
+        cadre_mask_transposed<MT, NT>(s, mine + lane / 4, query + lane % 4 * 2,
+                                      a.full ? last : -1);
     cadre_probability_transposed<MT, NT>(s, stats, scale);
     round_off<T>(p, s);
     cadre_wgmma_begin();
@@ -260,11 +270,10 @@ __global__ void __launch_bounds__(128 * KEY_GROUPS, 3)
     uint32_t *stats = stages + 2 * STAGES * TILE;
     const int of_group = a.heads / a.kv_heads, kv = (int)blockIdx.x % a.kv_heads;
     const int64_t b = blockIdx.x / a.kv_heads;
-    const int first = (int)blockIdx.y * 64 * KEY_GROUPS, lane = cadre_mma_lane();
+    const int first = (int)blockIdx.y * 64 * KEY_GROUPS;
     const int mine = first + cadre_mma_warp() * 16;
     const int begin = a.full ? 0 : first; /* of the queries that see these keys */
     const int tiles = (a.time - begin + PASSING - 1) / PASSING;
-    const float scale = (float)a.scale * CADRE_LOG2_E;
     float dk[MT][D / 8][4], dv[MT][D / 8][4];
     clear(dk);
     clear(dv);
@@ -287,10 +296,8 @@ __global__ void __launch_bounds__(128 * KEY_GROUPS, 3)
             load_queries<T>(next, stats + after(i) * STATS, a, b, h,
                             begin + tile * PASSING);
         cadre_copy_commit();
-        add_queries<T>(dk, dv, k, v, q, (const float *)(stats + i * STATS), scale,
-                       mine + lane / 4, query + lane % 4 * 2,
-                       mine + 15 > (a.full ? a.time - 1 : query),
-                       a.full ? a.time - 1 : -1);
+        add_queries<T>(dk, dv, a, k, q, (const float *)(stats + i * STATS), mine,
+                       query);
     }
     const float by[MT][2] = {{(float)a.scale, (float)a.scale}}, one[MT][2] = {{1, 1}};
     cadre_mma_store<T, D, MT>(cadre_attention_rows_out<T>(a, a.dk, a.ldk, b, kv), a.ldk,
@@ -339,9 +346,7 @@ __global__ void __launch_bounds__(128 * QUERY_GROUPS, 2)
         scores_of<T>(ds, dout + own, k + TILE);
         cadre_wgmma_wait<1>();
         cadre_wgmma_keep(s[0]);
-        if (key + PASSING - 1 > (a.full ? a.time - 1 : mine))
-            cadre_mask<MT, NT>(s, mine + lane / 4, key + lane % 4 * 2,
-                               a.full ? a.time - 1 : -1);
+        mask_keys(s, a, mine, key);
         cadre_probability<MT, NT>(s, stats, scale);
         cadre_wgmma_wait<0>();
         cadre_wgmma_keep(ds[0]);

@@ -46,8 +46,9 @@ static cadre_status run(struct cadre_device *device, uint32_t dtype, void **p,
 }
 
 /* Where the epilogue is a separate kernel, the product is rounded before it, and the
- * input of gelu again; some of cublasLt's algorithms round it before they add c. The magnitude of a result of gelu, or of its gradient, is at
- * least half of that of its input. */
+ * input of gelu again; some of cublasLt's algorithms round it before they add c. The
+ * magnitude of a result of gelu, or of its gradient, is at least half of that of its
+ * input. */
 static void hold(struct parity *p, uint32_t dtype, struct shape s, int form,
                  bool with_aux)
 {
@@ -81,9 +82,9 @@ static void hold(struct parity *p, uint32_t dtype, struct shape s, int form,
                  [C] = {g.wide ? PARITY_WIDE : PARITY_OP, s.m, s.n, g.ldc,
                         .seed = g.beta ? 3 : 0, .out = true,
                         .sum = gelu ? 3 * along + 8 : along,
-                        .narrow = gelu   ? 5
-                                  : bias ? 1
-                                         : 0,
+                        .narrow = gelu                          ? 5
+                                  : bias || (g.beta && !g.wide) ? 1
+                                                                : 0,
                         .magnitude = PARITY_ABS},
                  [BIAS] = {PARITY_OP, bias, s.n, .seed = 4},
                  [AUX] = {PARITY_OP, gelu && with_aux ? s.m : 0, s.n, g.ldc,

@@ -17,9 +17,9 @@
  * and ncclCommSplit returns ncclSuccess at once, but writes its result only when it is
  * done; two ranks of one host on one device are refused, and NCCL_HOSTID makes hosts.
  *
- * Stricter than NCCL, which fails by chance: until ncclCommGetAsyncError has said that a
- * call in progress is over, nothing else may be called on its communicator, and only one
- * thread may ask.
+ * Stricter than NCCL, which fails by chance: until ncclCommGetAsyncError has said that
+ * a call in progress is over, nothing else may be called on its communicator, and only
+ * one thread may ask.
  *
  * Not kept: captures (refused), splitShare, tuning, the order between communicators.
  *
