@@ -9,13 +9,6 @@ import re
 import sys
 
 
-def plain(name):
-    """What is left of a mangled or decorated name, short enough for a table."""
-    name = re.sub(r"^_Z+N?S?t?", "", name)
-    parts = re.findall(r"\d+([A-Za-z_]\w*)", name) if name[:1].isdigit() else [name]
-    return (name if len(parts) == 1 else name)[:96]
-
-
 def main():
     path, steps = sys.argv[1], int(sys.argv[2])
     events = []
@@ -25,14 +18,13 @@ def main():
             events.append((int(begin), int(end), name))
     events.sort()
     ends, last = [], None
-    for i, (begin, _, name) in enumerate(events):
+    for i, (_, _, name) in enumerate(events):
         if re.search("adamw|adam_", name, re.IGNORECASE):
             last = i
-        elif last is not None and begin - events[last][1] >= 0:
-            # the update is over when something else than it and its like has run for long
-            if i - last > 20:
-                ends.append(last)
-                last = None
+        elif last is not None and i - last > 20:
+            # over when so many others have followed: an update may be several launches
+            ends.append(last)
+            last = None
     if last is not None:
         ends.append(last)
     ends = ends[-(steps // 2) - 1:]
@@ -52,7 +44,7 @@ def main():
     print(f"a step {whole / count / 1e6:.3f} ms, idle {(whole - busy) / count / 1e6:.3f} ms, "
           f"{len(span) / count:.0f} launches ({count} steps)")
     for name, ns in total.most_common(40):
-        print(f"{ns / count / 1e6:9.4f} {calls[name] / count:6.1f}  {plain(name)}")
+        print(f"{ns / count / 1e6:9.4f} {calls[name] / count:6.1f}  {name[:96]}")
 
 
 main()

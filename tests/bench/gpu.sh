@@ -10,8 +10,8 @@
 #   sizes: 124M 350M 774M 1.5B (GPT-2), llama-1B; "tiny" for a trial on any device
 #   environment: CADRE (the program, "cadre"), BENCH_RATES ("bench_rates", built by
 #   `make bench_rates`), DEVICE (cuda), PRECISION (bf16), STEPS (30), WARMUP (10: steps before,
-#   not counted), PYTHON (python3), PYTORCH (yes), LIMIT (240: seconds of one program), BUDGET (0, no end:
-#   seconds of the whole), RATES_N and RATES_MIB (8192 and 1024: what the rates are taken of)
+#   not counted), PYTHON (python3), PYTORCH (yes), LIMIT (240: seconds of one program),
+#   BUDGET (0, no end: seconds of the whole), RATES_N and RATES_MIB (8192 and 1024: what the rates are taken of)
 . "$(dirname "$0")/lib.sh"
 cadre=${CADRE:-cadre} rates=${BENCH_RATES:-bench_rates} python=${PYTHON:-python3}
 device=${DEVICE:-cuda} precision=${PRECISION:-bf16} steps=${STEPS:-30}
@@ -76,13 +76,6 @@ train() {
     measured=yes
     ours=$(field tokens_per_s <"$tmp/run/metrics.jsonl" | tail -n +$((warmup + 1)) |
         head -n "$steps" | median)
-}
-
-# pytorch ARGUMENT...: gpt2_torch.py on the size that was taken.
-pytorch() {
-    "$python" "$here/gpt2_torch.py" --arch "$arch" --channels "$channels" --heads "$heads" \
-        --kv-heads "$kv" --hidden "$hidden" --vocab "$vocab" --batch "$micro" \
-        --time "$time" --device "${device/auto/cuda}" --precision "$precision" "$@"
 }
 
 # Blocks that are compiled one by one are compiled once, however many there are.

@@ -40,6 +40,14 @@ take() { # SHAPE: its numbers
         [ -n "$micro" ] || fail "no shape '$1'"
 }
 
+# pytorch ARGUMENT...: gpt2_torch.py on the shape taken last, by $python, at $device (auto is
+# cuda) and $precision.
+pytorch() {
+    "$python" "$here/gpt2_torch.py" --arch "$arch" --channels "$channels" --heads "$heads" \
+        --kv-heads "$kv" --hidden "$hidden" --vocab "$vocab" --batch "$micro" \
+        --time "$time" --device "${device/auto/cuda}" --precision "$precision" "$@"
+}
+
 # write_ini FILE SECTION.KEY=VALUE...; a key that comes twice has its last value.
 write_ini() {
     local file=$1

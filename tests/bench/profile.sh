@@ -36,8 +36,10 @@ fi
 collect() {
     local name=$1
     shift
-    CUDA_INJECTION64_PATH=$collector CADRE_KERNELS=$keep/$name "$@" >"$tmp/said" \
-        2>"$tmp/log" || fail "$name: $(tail -n 1 "$tmp/log")"
+    (
+        export CUDA_INJECTION64_PATH=$collector CADRE_KERNELS=$keep/$name
+        "$@"
+    ) >"$tmp/said" 2>"$tmp/log" || fail "$name: $(tail -n 1 "$tmp/log")"
     [ -s "$keep/$name" ] || fail "$name: no kernel was seen: $(tail -n 1 "$tmp/log")"
 }
 
@@ -53,12 +55,10 @@ for size in "${sizes[@]}"; do
     done
     echo "## $size, Cadre"
     "$python" "$here/cuda_kernels.py" "$keep/$size.cadre" "$steps"
-    if [ "$device" = cuda ] && [ "${PYTORCH:-yes}" = yes ] && "$python" -c 'import torch' 2>/dev/null; then
-        collect "$size.torch" "$python" "$here/gpt2_torch.py" --arch "$arch" \
-            --layers "$layers" --channels "$channels" --heads "$heads" --kv-heads "$kv" \
-            --hidden "$hidden" --vocab "$vocab" --batch "$micro" --time "$time" \
-            --steps $((steps - steps / 2)) --warmup $((steps / 2)) --device cuda \
-            --precision "$precision"
+    if [ "$device" = cuda ] && [ "${PYTORCH:-yes}" = yes ] &&
+        "$python" -c 'import torch' 2>/dev/null; then
+        collect "$size.torch" pytorch --layers "$layers" \
+            --steps $((steps - steps / 2)) --warmup $((steps / 2))
         echo "## $size, PyTorch: $(text how "$tmp/said")"
         "$python" "$here/cuda_kernels.py" "$keep/$size.torch" "$steps"
     fi
