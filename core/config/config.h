@@ -38,6 +38,11 @@ enum cadre_config_backend {
     CADRE_CONFIG_BACKEND_NCCL,
 };
 enum cadre_config_trace { CADRE_CONFIG_PERFETTO, CADRE_CONFIG_KINETO };
+enum cadre_config_gemm {
+    CADRE_CONFIG_GEMM_AUTO,
+    CADRE_CONFIG_GEMM_CADRE,
+    CADRE_CONFIG_GEMM_LIBRARY
+};
 enum cadre_config_ranks { CADRE_CONFIG_THREADS, CADRE_CONFIG_PROCESSES };
 
 enum cadre_config_adapters {
@@ -113,6 +118,7 @@ struct cadre_config_device {
     const char *kind;
     int64_t threads;
     bool epilogues;
+    enum cadre_config_gemm gemm;
     const char *pace;
 };
 

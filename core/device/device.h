@@ -595,6 +595,13 @@ struct cadre_device {
     const struct cadre_device_ops *ops;
 };
 
+/* Who multiplies fp32 and fp64 on the CPU. */
+enum cadre_device_gemm {
+    CADRE_GEMM_AUTO, /* Cadre where the CPU has fused vector instructions */
+    CADRE_GEMM_CADRE,
+    CADRE_GEMM_LIBRARY, /* oneDNN and OpenBLAS */
+};
+
 struct cadre_device_config {
     const char *kind; /* "auto", "cpu", "cuda" */
     int threads; /* CPU cores of this rank, >= 1 */
@@ -605,6 +612,7 @@ struct cadre_device_config {
                    bits too; on the CPU alone, CADRE_E_UNSUPPORTED elsewhere */
     bool no_fused_epilogue; /* an epilogue is an op of its own, never a library's; to
                                compare */
+    enum cadre_device_gemm gemm; /* on the CPU; `fixed` is Cadre's */
 };
 
 /* Stop the idle threads that a CPU library started by itself. Called first in a

@@ -346,6 +346,7 @@ static cadre_status make_ranks(struct cadre_spec *spec,
         .exact = c->run.exact,
         .fixed = c->run.exact_parts > 1,
         .no_fused_epilogue = !c->device.epilogues,
+        .gemm = (enum cadre_device_gemm)c->device.gemm, /* in the same order */
     };
     /* checked here, before any file is written */
     struct cadre_device *device = NULL;

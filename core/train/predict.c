@@ -38,7 +38,7 @@ static double staged_mib(const struct cadre_rank *rank)
  * what the libraries keep. */
 static double products_mib(uint32_t dtype)
 {
-    return dtype == CADRE_F64 ? 8 : dtype == CADRE_F32 ? 6 : 1;
+    return dtype == CADRE_F64 ? 8 : dtype == CADRE_F32 ? 3 : 4;
 }
 
 static bool has_processes(const struct cadre_spec *spec)
@@ -53,9 +53,7 @@ static double work_of(const struct cadre_spec *spec)
 {
     const int ranks = has_processes(spec) ? 1 : spec->run.ranks;
     const int threads = spec->run.device.threads;
-    /* run.exact_parts: the panels that each worker keeps, at most */
-    const double kept = spec->run.device.fixed ? 8.0 * threads : 0;
-    return MIB * (5 + ranks * (products_mib(spec->run.model.dtype) + kept +
+    return MIB * (5 + ranks * (products_mib(spec->run.model.dtype) +
                                (threads > 1 ? threads - 1 : 0)));
 }
 

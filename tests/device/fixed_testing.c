@@ -11,8 +11,8 @@ static void use(struct cadre_cpu *cpu, const struct cadre_cpu_kernels *f32,
     cpu->f32 = f32;
     cpu->f64 = f64;
     for (int i = 0; i < threads; i++) {
-        cpu->workers[i].fixed_f32 = f32;
-        cpu->workers[i].fixed_f64 = f64;
+        cpu->workers[i].own_f32 = f32;
+        cpu->workers[i].own_f64 = f64;
     }
 }
 

@@ -21,6 +21,7 @@ static const struct shape shapes[] = {
     {1, 70, 3, 3, 12, 4, 9, 90, false}, {2, 31, 4, 4, 16, 0, 0, 62, false},
     {2, 1, 2, 1, 4, 0, .full = true},   {2, 17, 4, 2, 16, 1, .full = true},
     {1, 130, 2, 2, 5, 0, .full = true}, {2, 5, 2, 1, 8, 0, 3, 70, true},
+    {1, 401, 2, 1, 9, 2, 0, 0, false}, /* more keys than a block */
 };
 
 enum { Q, K, V, OUT, LSE, DOUT, DQ, DK, DV, TENSORS };

@@ -506,6 +506,24 @@ START_TEST(any_number_of_threads)
 }
 END_TEST
 
+/* Attention's products are chains of fused steps, where the copy has such vectors: the
+ * base copy, which has none, is near the others, and those have the same bits. */
+static void check_copies(const struct run *a, const struct run *b, int index,
+                         bool fused_alike, const char *what)
+{
+    static const double limits[] = {[CADRE_F32] = 2e-6,
+                                    [CADRE_F64] = 1e-14,
+                                    [CADRE_BF16] = 1e-2,
+                                    [CADRE_F16] = 2e-3};
+    if (fused_alike || cases[index].run != attention_case) {
+        check_same_bits(a, b, cases[index].name, what);
+        return;
+    }
+    for (int i = 0; a->n > 1 && i < a->out_count;
+         i++) /* of one key scores have no slope */
+        check_norm_close(a->out[i], b->out[i], limits[a->dtype], cases[index].name);
+}
+
 START_TEST(any_instruction_set)
 {
     const uint32_t dtype = dtypes[_i % 4];
@@ -521,8 +539,8 @@ START_TEST(any_instruction_set)
         struct cadre_device *best = open_cpu(1);
         run_case(&a, _i / 4, base, dtype, 0, sizes[s]);
         run_case(&b, _i / 4, best, dtype, 0, sizes[s]);
-        check_same_bits(&a, &b, cases[_i / 4].name, "the best kernels");
-        run_free(&b);
+        const bool fuses = ((struct cadre_cpu *)best)->f32->product_fused;
+        check_copies(&a, &b, _i / 4, !fuses, "the best kernels");
 #if defined(__x86_64__)
         if (__builtin_cpu_supports("avx2")) {
             struct cadre_cpu *avx2 = (struct cadre_cpu *)best;
@@ -531,11 +549,13 @@ START_TEST(any_instruction_set)
             avx2->casts = &cadre_casts_avx2;
             avx2->packs = &cadre_packs_avx2;
             avx2->bf16 = &cadre_bf16_avx2;
-            run_case(&b, _i / 4, best, dtype, 0, sizes[s]);
-            check_same_bits(&a, &b, cases[_i / 4].name, "AVX2");
-            run_free(&b);
+            struct run c;
+            run_case(&c, _i / 4, best, dtype, 0, sizes[s]);
+            check_copies(&c, &b, _i / 4, true, "AVX2");
+            run_free(&c);
         }
 #endif
+        run_free(&b);
         run_free(&a);
         cadre_device_close(best);
     }

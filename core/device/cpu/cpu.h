@@ -7,7 +7,7 @@
 #include <stdatomic.h>
 
 #include "core/device/builtin.h"
-#include "core/device/cpu/fixed.h"
+#include "core/device/cpu/own_product.h"
 #include "core/device/cpu/gemm.h"
 #include "core/device/cpu/kernels.h"
 #include "core/device/cpu/pool.h"
@@ -26,8 +26,8 @@ enum cadre_cpu_scratch {
     CADRE_SCRATCH_HALF,
     CADRE_SCRATCH_PANELS,
     CADRE_SCRATCH_HALF_PRODUCT,
-    CADRE_SCRATCH_FIXED,
-    CADRE_SCRATCH_FIXED_PANELS,
+    CADRE_SCRATCH_OWN,
+    CADRE_SCRATCH_OWN_PANELS,
     CADRE_SCRATCH_PARTS,
     CADRE_SCRATCH_COUNT,
 };
@@ -38,8 +38,9 @@ struct cadre_cpu_worker {
     size_t scratch_bytes[CADRE_SCRATCH_COUNT];
     const void *panels_of; /* the b whose panels CADRE_SCRATCH_PANELS holds */
     uint64_t panels_serial; /* in this product */
-    const struct cadre_cpu_kernels *fixed_f32, *fixed_f64; /* NULL: the library's */
-    struct cadre_fixed_kept kept;
+    const struct cadre_cpu_kernels *own_f32,
+        *own_f64; /* NULL: the library's products */
+    struct cadre_own_kept kept;
 } __attribute__((aligned(64)));
 
 struct cadre_cpu {
@@ -52,7 +53,8 @@ struct cadre_cpu {
     const struct cadre_cpu_packs *packs;
     const struct cadre_cpu_bf16 *bf16;
     bool multiplies_bf16; /* bf16 products go to the library unconverted */
-    bool fixed; /* products by fixed_product.c */
+    bool fixed; /* of struct cadre_device_config */
+    bool own; /* products of fp32 and fp64 by own_product.c */
     cadre_stream_id next_stream;
     uint64_t products; /* begun so far */
 

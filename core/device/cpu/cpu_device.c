@@ -375,6 +375,8 @@ cadre_status cadre_cpu_open(const struct cadre_device_config *config,
     cpu->device.ops = &cpu->table;
     choose_kernels(cpu);
     cpu->fixed = config->fixed;
+    cpu->own = config->fixed || config->gemm == CADRE_GEMM_CADRE ||
+               (config->gemm == CADRE_GEMM_AUTO && cpu->f32->product_fused);
     cpu->multiplies_bf16 = !cpu->fixed && cadre_gemm_takes_bf16();
     cadre_cpu_quiet_blas();
     const size_t bytes = (size_t)threads * sizeof *cpu->workers;
@@ -387,8 +389,8 @@ cadre_status cadre_cpu_open(const struct cadre_device_config *config,
     }
     memset(cpu->workers, 0, bytes);
     for (int i = 0; i < threads; i++) {
-        cpu->workers[i].fixed_f32 = cpu->fixed ? cpu->f32 : NULL;
-        cpu->workers[i].fixed_f64 = cpu->fixed ? cpu->f64 : NULL;
+        cpu->workers[i].own_f32 = cpu->own ? cpu->f32 : NULL;
+        cpu->workers[i].own_f64 = cpu->own ? cpu->f64 : NULL;
         cpu->workers[i].gemm = cadre_gemm_cache_create();
         if (!cpu->workers[i].gemm) {
             rc = cadre_fail(err, CADRE_E_RESOURCE, "oneDNN cannot be started");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Products are divided into tiles fixed by the shape; each tile is one call of a
- * library that runs on one thread, so the bits do not depend on the number of
- * threads. */
+/* Products are divided into tiles, each computed by one thread: for a library tiles are
+ * fixed by the shape, and those of Cadre's own products change no bit, so the bits do
+ * not depend on the number of threads. */
 #include "core/device/cpu/gemm.h"
 
 #include <string.h>
@@ -27,8 +27,9 @@ static const struct limits packed_tiles = {192, 768, 4, (int64_t)16 << 20, 32, 6
 /* bf16 where the CPU multiplies it (half_gemm.c). */
 static const struct limits panel_tiles = {512, 384, 12, (int64_t)16 << 20, 128, 128};
 
-/* Where products are fixed: a's rows of a block of k stay in the second cache. */
-static const struct limits fixed_tiles = {256, 384, 16, (int64_t)8 << 20, 32, 64};
+/* Tiles of Cadre's own products change no bit: there are as few as the threads need.
+ * A block of k of the columns' panels stays in the second cache. */
+static const struct limits own_tiles = {512, 384, 1, (int64_t)4 << 20, 32, 64};
 
 /* The tiles of a product: fixed by its shape. */
 struct tiling {
@@ -68,6 +69,7 @@ struct gemm_job {
     struct tiling tiling;
     size_t element, element_c;
     bool narrow; /* 16 bits: `half` does a tile */
+    bool own;
     uint64_t serial; /* of this product */
     struct cadre_half half;
     atomic_int status;
@@ -115,16 +117,16 @@ static struct cadre_gemm_term move_term(const struct gemm_job *job,
 }
 
 /* Panels of b are kept for the other tiles of the same columns. */
-static cadre_status fixed_tile(const struct gemm_job *job,
-                               struct cadre_cpu_worker *worker,
-                               const struct cadre_gemm *tile)
+static cadre_status own_tile(const struct gemm_job *job,
+                             struct cadre_cpu_worker *worker,
+                             const struct cadre_gemm *tile)
 {
     const void *b = tile->n_terms ? tile->terms[0].b : tile->b;
-    const size_t bytes = cadre_fixed_panel_bytes(job->kernels, tile);
-    cadre_fixed_keep(worker, b, job->serial, job->tiling.row_tiles > 1 ? bytes : 0);
+    const size_t bytes = cadre_own_panel_bytes(job->kernels, tile);
+    cadre_own_keep(worker, b, job->serial, job->tiling.row_tiles > 1 ? bytes : 0);
     cadre_status rc = tile->parts > 1 ? cadre_parts_product(worker, job->kernels, tile)
-                                      : cadre_gemm_product(worker, tile);
-    cadre_fixed_pause(worker);
+                                      : cadre_own_product(worker, tile);
+    cadre_own_pause(worker);
     return rc;
 }
 
@@ -154,8 +156,8 @@ static void gemm_tile(void *arg, int64_t index, int worker)
         terms[i] = move_term(job, &g->terms[i], row, column);
     if (job->narrow)
         rc = cadre_half_product(&job->half, self, &tile);
-    else if (g->k > 0 && job->cpu->fixed)
-        rc = fixed_tile(job, self, &tile);
+    else if (g->k > 0 && job->own)
+        rc = own_tile(job, self, &tile);
     else if (g->k > 0)
         rc = cadre_gemm_product(self, &tile);
     else if (!g->beta)
@@ -190,14 +192,28 @@ static cadre_status backward_epilogue(struct cadre_device *device,
     return rc;
 }
 
+static bool is_native(const struct cadre_cpu *cpu, const struct cadre_gemm *g)
+{
+    return g->dtype == CADRE_BF16 && cpu->multiplies_bf16;
+}
+
+/* A few rows, as where tokens are generated, do not pay for packing the columns. */
+static bool is_own(const struct cadre_cpu *cpu, const struct cadre_gemm *g)
+{
+    enum { LEAST_ROWS = 8 };
+    return cpu->fixed || (cpu->own && g->m >= LEAST_ROWS && !is_native(cpu, g));
+}
+
 static struct tiling tiling_of(const struct cadre_cpu *cpu, const struct cadre_gemm *g)
 {
-    const bool native = g->dtype == CADRE_BF16 && cpu->multiplies_bf16;
+    struct limits own = own_tiles;
+    const int threads = cadre_pool_threads(cpu->pool);
+    own.wanted = threads > 1 ? 2 * threads : 1;
     return cut(g->m, g->n, g->k,
-               native       ? &panel_tiles
-               : cpu->fixed ? &fixed_tiles
-               : g->ta      ? &packed_tiles
-                            : &plain_tiles);
+               is_own(cpu, g)      ? &own
+               : is_native(cpu, g) ? &panel_tiles
+               : g->ta             ? &packed_tiles
+                                   : &plain_tiles);
 }
 
 static cadre_status product(struct cadre_device *device, const struct cadre_gemm *g)
@@ -210,13 +226,15 @@ static cadre_status product(struct cadre_device *device, const struct cadre_gemm
                            .tiling = tiling_of(cpu, g),
                            .element = cadre_dtype_bytes(g->dtype),
                            .element_c = cadre_dtype_bytes(g->wide ? wide : g->dtype),
-                           .narrow = wide != g->dtype};
+                           .narrow = wide != g->dtype,
+                           .own = is_own(cpu, g)};
     if (!job.kernels || (!cpu->fixed && (g->parts > 1 || g->n_terms > 0)))
         return CADRE_E_DEVICE;
     job.serial = ++cpu->products;
     if (job.narrow) {
         job.half = cadre_half_of(device, g->dtype);
         job.half.serial = job.serial;
+        job.half.own = job.own;
     }
     cadre_gemm_thread_init();
     cadre_pool_run(cpu->pool, job.tiling.row_tiles * job.tiling.column_tiles, gemm_tile,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One matrix product on the calling thread, by a library: oneDNN for fp32 and, where
- * the CPU multiplies it, bf16; OpenBLAS for fp64. Each worker caches its library
- * primitives, so nothing is locked. */
+ * the CPU multiplies it, bf16; OpenBLAS for fp64. Most of fp32 and fp64 are Cadre's own
+ * (own_product.h). Each worker caches its library primitives, so nothing is locked. */
 #ifndef CADRE_DEVICE_CPU_GEMM_H
 #define CADRE_DEVICE_CPU_GEMM_H
 
@@ -23,9 +23,8 @@ void cadre_gemm_thread_init(void);
 bool cadre_gemm_takes_bf16(void);
 
 /* c = op(a) op(b) + beta c on the calling thread, which is `worker`; the epilogue is
- * not applied, and parts are 0 or 1. m, n, k > 0; dtype f32, f64, or bf16 with a wide
- * c. Terms only where the worker's products are fixed. Errors: CADRE_E_DEVICE,
- * CADRE_E_RESOURCE (logged). */
+ * not applied, and parts are 0 or 1, terms none. m, n, k > 0; dtype f32, f64, or bf16
+ * with a wide c. Errors: CADRE_E_DEVICE, CADRE_E_RESOURCE (logged). */
 cadre_status cadre_gemm_product(struct cadre_cpu_worker *worker,
                                 const struct cadre_gemm *gemm);
 

@@ -428,8 +428,6 @@ static cadre_status product_packed(struct cadre_cpu_worker *worker,
 cadre_status cadre_gemm_product(struct cadre_cpu_worker *worker,
                                 const struct cadre_gemm *g)
 {
-    if (worker->fixed_f32)
-        return cadre_fixed_product(worker, g);
     if (g->dtype == CADRE_F32 && g->ta && !g->tb && g->m * g->n * g->k > PACKED_LEAST)
         return product_packed(worker, g);
     if (g->dtype != CADRE_F64)

@@ -15,6 +15,7 @@ struct cadre_half {
     cadre_cpu_range *widen, *narrow;
     const struct cadre_cpu_bf16 *bf16; /* kernels in registers; NULL for f16 */
     uint64_t serial; /* of the product that half_gemm.c is computing */
+    bool own; /* which is widened for Cadre's own */
 };
 
 static inline bool cadre_dtype_is_half(uint32_t dtype)

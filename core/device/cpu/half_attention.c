@@ -213,6 +213,7 @@ static cadre_status native_forward(const struct native *t, const struct queries 
     const struct cadre_softmax_args softmax = {.scores = t->scores,
                                                .lse = (float *)a->lse + s->lse,
                                                .inverse_sum = t->inverse_sum,
+                                               .ld = s->keys,
                                                .columns = s->keys,
                                                .first = s->position,
                                                .scale = 1.0 / sqrt((double)D)};
@@ -247,6 +248,7 @@ static cadre_status native_backward(const struct native *t, const struct queries
                                                .dscores = t->dscores,
                                                .delta = t->delta,
                                                .lse = (float *)a->lse + s->lse,
+                                               .ld = s->keys,
                                                .columns = s->keys,
                                                .first = s->position,
                                                .scale = 1.0 / sqrt((double)D)};

@@ -68,7 +68,7 @@ static cadre_status widened_product(const struct cadre_half *half,
         g.ldb = f->tb ? g.k : f->n;
         widen_block(half, parts->a, f->a, f->ta, f->m, f->lda, first, g.k);
         widen_block(half, parts->b, f->b, !f->tb, f->n, f->ldb, first, g.k);
-        rc = cadre_gemm_product(worker, &g);
+        rc = half->own ? cadre_own_product(worker, &g) : cadre_gemm_product(worker, &g);
         g.beta = 1;
     }
     return rc;

@@ -107,6 +107,7 @@ struct cadre_dot_args { /* a range of chunks */
 };
 struct cadre_softmax_args { /* a tile of scores */
     void *scores; /* (rows, columns): scores in, probabilities out */
+    int64_t ld; /* of scores and dscores */
     void *dscores; /* bwd: gradient of probabilities in, of scores out */
     const void *delta; /* bwd: (rows) sum of out * dout */
     void *lse; /* (rows): written by fwd, read by bwd */
@@ -124,27 +125,47 @@ struct cadre_row_dot_args { /* out[r] = sum of a * b */
     void *out;
     int64_t ld, columns;
 };
-/* c (m, n; ldc) = the chain of kernels_product.h, which begins with `from` (m, n;
- * ld_from) where that is not NULL; with `adds`, c += it. Element (i, l) of a is
- * a[i * row + l * step]; b lies in panels of `width` columns, of which a kernel does a
- * range: one to three vectors. */
+/* c (m, n; ldc) = the chain of kernels_product.h, to which `from` (m, n; ld_from) is
+ * added where that is not NULL; with `adds`, c += it. A kernel does a range of rows
+ * that begins at a multiple of product_group. Element (i, l) of a is a[i / that * group
+ * + i % that * row + l * step]; b lies in panels of `width` columns: one to three
+ * vectors. */
+enum cadre_product_cut {
+    CADRE_CUT_NOTHING,
+    CADRE_CUT_COLUMNS, /* c's columns that no row of a group sees may be left alone */
+    CADRE_CUT_STEPS, /* a is 0 where a row does not see the step */
+    CADRE_CUT_EARLY_STEPS, /* a is 0 where a step, taken as a row, does not see the row
+                            */
+};
 struct cadre_product_args {
-    int64_t m, n, k;
+    int64_t n, k;
+    int64_t depth; /* steps of the panels in memory, of which the first k count */
+    enum cadre_product_cut cut;
+    int64_t seen; /* of a cut, with causal masks: row r sees `seen` + r */
     const void *a, *b;
-    int64_t row, step, width;
+    int64_t group, row, step;
     void *c;
     int64_t ldc;
     const void *from;
     int64_t ld_from;
     bool adds;
 };
-/* A range of panels of a (k, n) matrix with leading dimension ld, or a (n, k) one where
- * `rows`: to (panels, k, width), filled up with zeros. */
+/* All columns of a (k, n) matrix with leading dimension ld, or a (n, k) one where
+ * `rows`, in panels of one to three vectors, filled up with zeros: element (l, j) of
+ * the panel that begins at column i and has `width` columns lies at to[i * k + l *
+ * width + j]. */
 struct cadre_product_panels {
     void *to;
     const void *b;
-    int64_t n, k, ld, width;
+    int64_t n, k, ld;
     bool rows;
+};
+/* A range of groups of rows of a, stored (k, m) with leading dimension ld: each at `to`
+ * + its number * group, (k, rows of a group). */
+struct cadre_product_rows {
+    void *to;
+    const void *a;
+    int64_t m, k, ld, group;
 };
 struct cadre_cast_args {
     void *dst;
@@ -169,8 +190,11 @@ struct cadre_cpu_kernels {
     cadre_cpu_range *axpby, *mul, *rsqrt; /* elements */
     cadre_cpu_range *sum_squares, *dot; /* chunks */
     cadre_cpu_range *softmax_fwd, *softmax_bwd, *row_scale, *row_dot; /* rows */
-    cadre_cpu_range *product, *product_panels; /* panels of b */
-    int product_lanes; /* columns of a vector */
+    cadre_cpu_range *product; /* rows */
+    cadre_cpu_range *product_panels; /* columns of b */
+    cadre_cpu_range *product_rows; /* groups of rows of a */
+    int product_lanes, product_group; /* columns of a vector, rows of a group */
+    bool product_fused; /* multiplies and adds in one instruction */
 };
 
 /* to[dtype][dtype of the source] over elements; NULL where there is no cast. */

@@ -54,5 +54,8 @@ const struct cadre_cpu_kernels TABLE = {
     .row_dot = row_dot,
     .product = product,
     .product_panels = product_panels,
+    .product_rows = product_rows,
     .product_lanes = WIDTH,
+    .product_group = ROWS,
+    .product_fused = FUSES,
 };

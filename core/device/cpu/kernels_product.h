@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Matrix products of which each element depends on its own row and column alone: it is
- * one chain sum = a * b + sum over the inner dimension from zero upwards, whatever the
- * number of rows and columns, their position and their leading dimensions. No library
- * promises that (docs/precision.md). Included once per copy by kernels_all.h.
+ * one chain sum = a * b + sum over a block of the inner dimension, from zero upwards,
+ * whatever the number of rows and columns, their position and their leading dimensions.
+ * No library promises that (docs/precision.md). Included once per copy by
+ * kernels_all.h.
  *
  * A block of ROWS rows and up to three vectors of columns stays in registers. */
 #ifndef CADRE_DEVICE_CPU_KERNELS_PRODUCT_H
 #define CADRE_DEVICE_CPU_KERNELS_PRODUCT_H
 
 #include "core/device/cpu/kernels_real.h"
+#include "core/device/cpu/kernels_transpose.h"
 
 #if defined(__AVX2__)
 #include <immintrin.h>
@@ -21,7 +23,7 @@ typedef real block_vector __attribute__((vector_size(VECTOR_BYTES), may_alias));
 /* The processors that have these vectors fuse multiplication and addition. */
 #if defined(__AVX512F__)
 #define FUSED
-enum { ROWS = 8 };
+enum { ROWS = 8, FUSES = 1 };
 #if CADRE_REAL_BITS == 64
 #define CHAIN(a, b, sum) _mm512_fmadd_pd(_mm512_set1_pd(a), b, sum)
 #else
@@ -29,7 +31,7 @@ enum { ROWS = 8 };
 #endif
 #elif defined(__AVX2__)
 #define FUSED __attribute__((target("avx2,fma")))
-enum { ROWS = 4 };
+enum { ROWS = 4, FUSES = 1 };
 #if CADRE_REAL_BITS == 64
 #define CHAIN(a, b, sum) _mm256_fmadd_pd(_mm256_set1_pd(a), b, sum)
 #else
@@ -37,15 +39,27 @@ enum { ROWS = 4 };
 #endif
 #else
 #define FUSED
-enum { ROWS = 4 };
+enum { ROWS = 4, FUSES = 0 };
 #define CHAIN(a, b, sum) ((a) * (b) + (sum))
 #endif
+
+/* Steps of the inner dimension from a panel's load to its use. */
+enum { AHEAD = 8 };
+
+/* Vectors of the panel that begins `left` columns before the last: three, the fewest
+ * loads a product, where no single one is left over, which takes about as long as two.
+ */
+INLINE int panel_vectors(int64_t left)
+{
+    const int64_t vectors = (left + WIDTH - 1) / WIDTH;
+    return vectors == 4 ? 2 : vectors < 3 ? (int)vectors : 3;
+}
 
 /* A block: `rows` rows from `a` on, times the panel at `b`, of which `columns` count.
  * The last of fewer rows is computed more than once. */
 struct block {
     const real *a, *b;
-    int64_t rows, columns;
+    int64_t k, rows, columns;
     int64_t at, at_from; /* of its first element in c and plus; in from */
 };
 
@@ -54,20 +68,17 @@ struct edge {
     _Alignas(64) real at[ROWS][3 * WIDTH];
 };
 
-INLINE void take_edge(struct edge *edge, const real *from, int64_t ld,
-                      const struct block *o)
-{
-    for (int64_t i = 0; i < o->rows; i++)
-        memcpy(edge->at[i], from + i * ld, (size_t)o->columns * sizeof *from);
-}
-
 INLINE void put_edge(const struct edge *edge, const struct cadre_product_args *p,
                      const struct block *o)
 {
     for (int64_t i = 0; i < o->rows; i++) {
         real *c = (real *)p->c + o->at + i * p->ldc;
-        for (int64_t j = 0; j < o->columns; j++)
-            c[j] = p->adds ? c[j] + edge->at[i][j] : edge->at[i][j];
+        const real *from =
+            p->from ? (const real *)p->from + o->at_from + i * p->ld_from : NULL;
+        for (int64_t j = 0; j < o->columns; j++) {
+            const real sum = from ? from[j] + edge->at[i][j] : edge->at[i][j];
+            c[j] = p->adds ? c[j] + sum : sum;
+        }
     }
 }
 
@@ -86,23 +97,16 @@ FUSED INLINE void run_block(const struct cadre_product_args *p, const struct blo
     UNROLL
     for (int i = 0; i < ROWS; i++)
         row[i] = o->a + (i < o->rows ? i : o->rows - 1) * p->row;
-    if (!p->from) {
-        EACH_VECTOR sum[i][v] = (block_vector){0};
-    } else if (whole) {
-        const real *from = (const real *)p->from + o->at_from;
-        EACH_VECTOR sum[i][v] = VECTOR_AT(from, p->ld_from);
-    } else {
-        memset(&edge, 0, sizeof edge);
-        take_edge(&edge, (const real *)p->from + o->at_from, p->ld_from, o);
-        EACH_VECTOR sum[i][v] = VECTOR_AT(&edge.at[0][0], 3 * WIDTH);
-    }
+    EACH_VECTOR sum[i][v] = (block_vector){0};
     const real *b = o->b;
-    const int64_t step = p->step, end = p->k * step;
+    const int64_t step = p->step, end = o->k * step;
     for (int64_t l = 0; l < end; l += step, b += vectors * WIDTH) {
         block_vector column[3];
         UNROLL
-        for (int v = 0; v < vectors; v++)
+        for (int v = 0; v < vectors; v++) {
+            __builtin_prefetch(b + (AHEAD * vectors + v) * WIDTH);
             column[v] = *(const real_vector *)(b + v * WIDTH);
+        }
         UNROLL
         for (int i = 0; i < ROWS; i++) {
             const real factor = row[i][l];
@@ -115,11 +119,16 @@ FUSED INLINE void run_block(const struct cadre_product_args *p, const struct blo
     if (!whole) {
         EACH_VECTOR VECTOR_AT(&edge.at[0][0], 3 * WIDTH) = sum[i][v];
         put_edge(&edge, p, o);
-    } else if (p->adds) {
-        EACH_VECTOR VECTOR_AT(c, p->ldc) += sum[i][v];
-    } else {
-        EACH_VECTOR VECTOR_AT(c, p->ldc) = sum[i][v];
+        return;
     }
+    if (p->from) {
+        const real *from = (const real *)p->from + o->at_from;
+        EACH_VECTOR sum[i][v] += VECTOR_AT(from, p->ld_from);
+    }
+    if (p->adds)
+        EACH_VECTOR VECTOR_AT(c, p->ldc) += sum[i][v];
+    else
+        EACH_VECTOR VECTOR_AT(c, p->ldc) = sum[i][v];
 }
 
 FUSED static void block1(const struct cadre_product_args *p, const struct block *o)
@@ -137,51 +146,114 @@ FUSED static void block3(const struct cadre_product_args *p, const struct block 
     run_block(p, o, 3);
 }
 
+/* The block of all columns of the rows from i on: what a causal mask leaves of it. */
+INLINE struct block rows_block(const struct cadre_product_args *p, int64_t i,
+                               int64_t rows, int64_t *columns, int64_t *skipped)
+{
+    const int64_t seen = p->seen + i + rows - 1; /* by the last row */
+    const int64_t early = i - p->seen + 1; /* steps that do not see the first row */
+    struct block o = {
+        .a = (const real *)p->a + i / ROWS * p->group, .k = p->k, .rows = rows};
+    *columns = p->cut == CADRE_CUT_COLUMNS && seen < p->n ? seen : p->n;
+    *skipped = p->cut == CADRE_CUT_EARLY_STEPS && early > 0 ? early : 0;
+    if (p->cut == CADRE_CUT_STEPS && seen < p->k)
+        o.k = seen > 0 ? seen : 0;
+    o.k = o.k > *skipped ? o.k - *skipped : 0;
+    o.a += *skipped * p->step;
+    return o;
+}
+
+/* Rows outside, panels inside: a block's rows stay in the first cache while the panels,
+ * which the second cache holds, come in order. */
 static void product(const void *args, int64_t begin, int64_t end)
 {
     const struct cadre_product_args *p = args;
-    const int64_t vectors = p->width / WIDTH;
-    for (int64_t panel = begin; panel < end; panel++) {
-        const int64_t column = panel * p->width, left = p->n - column;
-        for (int64_t i = 0; i < p->m; i += ROWS) {
-            const struct block o = {.a = (const real *)p->a + i * p->row,
-                                    .b = (const real *)p->b + panel * p->k * p->width,
-                                    .rows = p->m - i < ROWS ? p->m - i : ROWS,
-                                    .columns = left < p->width ? left : p->width,
-                                    .at = i * p->ldc + column,
-                                    .at_from = i * p->ld_from + column};
+    for (int64_t i = begin; i < end; i += ROWS) {
+        int64_t width, columns, skipped;
+        const int64_t rows = end - i < ROWS ? end - i : ROWS;
+        struct block o = rows_block(p, i, rows, &columns, &skipped);
+        const real *panel = p->b;
+        for (int64_t column = 0; column < columns; column += width) {
+            const int vectors = panel_vectors(p->n - column);
+            width = (int64_t)vectors * WIDTH;
+            o.b = panel + skipped * width;
+            o.columns = p->n - column < width ? p->n - column : width;
+            o.at = i * p->ldc + column;
+            o.at_from = i * p->ld_from + column;
             if (vectors == 1)
                 block1(p, &o);
             else if (vectors == 2)
                 block2(p, &o);
             else
                 block3(p, &o);
+            panel += p->depth * width;
         }
     }
 }
 
-/* Panels [begin, end) of b: element (l, j) of one lies at l * width + j; columns past
- * the last are zero. */
+/* A panel of n columns of b, stored by columns. */
+static void panel_of_rows(const struct cadre_product_panels *p, real *to, const real *b,
+                          int64_t n, int64_t width)
+{
+    for (int64_t l = 0; l < p->k; l += WIDTH) {
+        const int64_t left = p->k - l;
+        for (int64_t j = 0; j < n; j += WIDTH) {
+            if (left >= WIDTH && n - j >= WIDTH) {
+                transpose_square(to + l * width + j, width, b + j * p->ld + l, p->ld);
+                continue;
+            }
+            for (int64_t i = j; i < n && i < j + WIDTH; i++)
+                for (int64_t at = l; at < p->k && at < l + WIDTH; at++)
+                    to[at * width + i] = b[i * p->ld + at];
+        }
+    }
+}
+
+/* The same, stored by rows. */
+static void panel_of_columns(const struct cadre_product_panels *p, real *to,
+                             const real *b, int64_t n, int64_t width)
+{
+    for (int64_t l = 0; l < p->k; l++, to += width, b += p->ld) {
+        if (n < width) {
+            memcpy(to, b, (size_t)n * sizeof *to);
+            continue;
+        }
+        for (int64_t j = 0; j < width; j += WIDTH)
+            *(real_vector *)(to + j) = *(const real_vector *)(b + j);
+    }
+}
+
 static void product_panels(const void *args, int64_t begin, int64_t end)
 {
     const struct cadre_product_panels *p = args;
-    for (int64_t panel = begin; panel < end; panel++) {
-        const int64_t column = panel * p->width, left = p->n - column;
-        const int64_t n = left < p->width ? left : p->width;
-        real *to = (real *)p->to + panel * p->k * p->width;
+    int64_t width;
+    for (int64_t column = begin; column < end; column += width) {
+        width = (int64_t)panel_vectors(p->n - column) * WIDTH;
+        const int64_t n = p->n - column < width ? p->n - column : width;
+        real *to = (real *)p->to + column * p->k;
         const real *b = (const real *)p->b + (p->rows ? column * p->ld : column);
-        if (n < p->width)
-            memset(to, 0, (size_t)(p->k * p->width) * sizeof *to);
-        if (!p->rows) {
-            for (int64_t l = 0; l < p->k; l++)
-                memcpy(to + l * p->width, b + l * p->ld, (size_t)n * sizeof *to);
-            continue;
-        }
-        enum { LINE = 16 };
-        for (int64_t j = 0; j < n; j += LINE)
-            for (int64_t l = 0; l < p->k; l++)
-                for (int64_t i = j; i < n && i < j + LINE; i++)
-                    to[l * p->width + i] = b[i * p->ld + l];
+        if (n < width)
+            memset(to, 0, (size_t)(p->k * width) * sizeof *to);
+        if (p->rows)
+            panel_of_rows(p, to, b, n, width);
+        else
+            panel_of_columns(p, to, b, n, width);
+    }
+}
+
+/* Groups [begin, end) of ROWS rows of a, which is stored (k, m): element (i, l) of one
+ * lies at l * ROWS + i. */
+static void product_rows(const void *args, int64_t begin, int64_t end)
+{
+    const struct cadre_product_rows *p = args;
+    const int64_t whole = p->m / ROWS < end ? p->m / ROWS : end;
+    for (int64_t l = 0; l < p->k; l++) {
+        const real *a = (const real *)p->a + l * p->ld;
+        real *to = (real *)p->to + begin * p->group + l * ROWS;
+        for (int64_t i = begin; i < whole; i++, to += p->group)
+            memcpy(to, a + i * ROWS, ROWS * sizeof *to);
+        if (whole < end)
+            memcpy(to, a + whole * ROWS, (size_t)(p->m - whole * ROWS) * sizeof *to);
     }
 }
 

@@ -43,7 +43,7 @@ static void softmax_fwd(const void *args, int64_t begin, int64_t end)
     const struct cadre_softmax_args *a = args;
     const real by = (real)a->scale;
     for (int64_t row = begin; row < end; row++) {
-        real *s = (real *)a->scores + row * a->columns;
+        real *s = (real *)a->scores + row * a->ld;
         const int64_t seen = a->first + row + 1, whole = whole_lanes(seen, a->columns);
         const size_t unseen = (size_t)(a->columns - whole) * sizeof *s;
         close_row(s, seen, whole, s[0]);
@@ -64,8 +64,8 @@ static void softmax_bwd(const void *args, int64_t begin, int64_t end)
     const struct cadre_softmax_args *a = args;
     const real by = (real)a->scale;
     for (int64_t row = begin; row < end; row++) {
-        real *p = (real *)a->scores + row * a->columns;
-        real *d = (real *)a->dscores + row * a->columns;
+        real *p = (real *)a->scores + row * a->ld;
+        real *d = (real *)a->dscores + row * a->ld;
         const int64_t seen = a->first + row + 1, whole = whole_lanes(seen, a->columns);
         const real lse = ((const real *)a->lse)[row];
         const real delta = ((const real *)a->delta)[row];

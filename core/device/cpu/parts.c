@@ -100,7 +100,7 @@ struct real_parts {
 static cadre_status real_leaf(void *arg, const struct cadre_gemm *g)
 {
     const struct real_parts *real = arg;
-    return cadre_gemm_product(real->worker, g);
+    return cadre_own_product(real->worker, g);
 }
 
 static void real_join(void *arg, const struct cadre_gemm *g, void *c, const void *right)

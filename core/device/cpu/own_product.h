@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Products on a CPU device that was opened `fixed`: the bits of an element depend on
- * its own row and column alone, and the inner dimension may be cut into parts that are
+/* Cadre's own products: the bits of an element depend on its own row and column alone,
+ * and on a device opened `fixed` the inner dimension may be cut into parts that are
  * added in a tree. On the calling thread, which is `worker`. */
-#ifndef CADRE_DEVICE_CPU_FIXED_H
-#define CADRE_DEVICE_CPU_FIXED_H
+#ifndef CADRE_DEVICE_CPU_OWN_PRODUCT_H
+#define CADRE_DEVICE_CPU_OWN_PRODUCT_H
 
 #include "core/device/device.h"
 
@@ -11,8 +11,8 @@ struct cadre_cpu_kernels;
 struct cadre_cpu_worker;
 
 /* Packed panels that a worker keeps for the next tile of the same columns. */
-enum { CADRE_FIXED_KEPT = 64 };
-struct cadre_fixed_kept {
+enum { CADRE_OWN_KEPT = 64 };
+struct cadre_own_kept {
     bool on; /* the product that runs may use and add to them */
     const void *first; /* the b of the columns */
     uint64_t serial; /* of the product */
@@ -22,23 +22,23 @@ struct cadre_fixed_kept {
         const void *b;
         int64_t k;
         size_t at;
-    } panels[CADRE_FIXED_KEPT];
+    } panels[CADRE_OWN_KEPT];
 };
 
 /* As cadre_gemm_product (gemm.h), terms too; f32 and f64. */
-cadre_status cadre_fixed_product(struct cadre_cpu_worker *worker,
-                                 const struct cadre_gemm *gemm);
+cadre_status cadre_own_product(struct cadre_cpu_worker *worker,
+                               const struct cadre_gemm *gemm);
 
 /* Bytes of the panels of all of b or of all terms; 0 where they are too many to keep.
  * [any thread] */
-size_t cadre_fixed_panel_bytes(const struct cadre_cpu_kernels *kernels,
-                               const struct cadre_gemm *gemm);
+size_t cadre_own_panel_bytes(const struct cadre_cpu_kernels *kernels,
+                             const struct cadre_gemm *gemm);
 /* Keep the panels of the columns that begin at b in the product `serial`, up to that
- * many bytes, until cadre_fixed_pause; those of the call before are still there where b
+ * many bytes, until cadre_own_pause; those of the call before are still there where b
  * and serial are its own. */
-void cadre_fixed_keep(struct cadre_cpu_worker *worker, const void *b, uint64_t serial,
-                      size_t bytes);
-void cadre_fixed_pause(struct cadre_cpu_worker *worker);
+void cadre_own_keep(struct cadre_cpu_worker *worker, const void *b, uint64_t serial,
+                    size_t bytes);
+void cadre_own_pause(struct cadre_cpu_worker *worker);
 
 /* What adds the parts of a product whose c is of `element` bytes. */
 struct cadre_parts {

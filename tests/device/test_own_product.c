@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* On a device opened `fixed` the bits of an element depend on its own row and column
+/* The bits of an element of Cadre's own products, which a device opened `fixed` always
+ * uses, depend on its own row and column
  * alone: not on how many rows and columns a call has, where they lie, or on leading
  * dimensions; for every form that the model calls, every dtype, and every copy of the
  * kernels. */
@@ -133,6 +134,38 @@ START_TEST(bits_are_those_of_row_and_column)
             for (size_t k = 0; k < sizeof inner / sizeof *inner; k++)
                 check_form(device, dtypes[d], forms[f], inner[k]);
     cadre_device_close(device);
+}
+END_TEST
+
+/* Vectors of AVX2 and AVX-512 are chains of the same fused steps. */
+START_TEST(vectors_change_nothing)
+{
+    struct cadre_device *device[] = {open_fixed(1, 1), open_fixed(2, 1)};
+    if (!device[0] || !device[1]) {
+        cadre_device_close(device[0]);
+        cadre_device_close(device[1]);
+        test_skip("this processor has AVX2 alone, or neither");
+    }
+    for (size_t i = 0; i < 2 * sizeof forms / sizeof *forms; i++) {
+        const uint32_t dtype = i % 2 ? CADRE_F64 : CADRE_F32;
+        struct tensor c[2];
+        for (int d = 0; d < 2; d++) {
+            struct product p = whole_product(device[d], dtype, forms[i / 2], 2100);
+            c[d] = rough_make(device[d], p.c.dtype, ROWS * COLUMNS, 3);
+            const struct cadre_gemm g = gemm_of(&p, &c[d]);
+            ck_assert_int_eq(device[d]->ops->gemm(device[d], &g), CADRE_OK);
+            tensor_free(&p.a);
+            tensor_free(&p.b);
+            tensor_free(&p.c);
+            tensor_free(&p.piece);
+        }
+        ck_assert(memcmp(c[0].data, c[1].data,
+                         ROWS * COLUMNS * cadre_dtype_bytes(dtype)) == 0);
+        tensor_free(&c[0]);
+        tensor_free(&c[1]);
+    }
+    cadre_device_close(device[0]);
+    cadre_device_close(device[1]);
 }
 END_TEST
 
@@ -292,10 +325,11 @@ END_TEST
 
 Suite *test_suite(void)
 {
-    Suite *suite = suite_create("fixed_product");
-    TCase *tc = tcase_create("fixed_product");
+    Suite *suite = suite_create("own_product");
+    TCase *tc = tcase_create("own_product");
     tcase_set_timeout(tc, 120);
     tcase_add_loop_test(tc, bits_are_those_of_row_and_column, 0, FIXED_COPIES);
+    tcase_add_test(tc, vectors_change_nothing);
     tcase_add_test(tc, tiles_and_threads_change_nothing);
     tcase_add_loop_test(tc, heads_do_not_know_each_other, 0, FIXED_COPIES);
     tcase_add_test(tc, a_gpu_is_refused);
