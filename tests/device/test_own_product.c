@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The bits of an element of Cadre's own products, which a device opened `fixed` always
- * uses, depend on its own row and column
- * alone: not on how many rows and columns a call has, where they lie, or on leading
- * dimensions; for every form that the model calls, every dtype, and every copy of the
- * kernels. */
+ * uses, depend on its own row and column alone: not on how many rows and columns a call
+ * has, where they lie, or on leading dimensions; for every form that the model calls,
+ * every dtype, and every copy of the kernels. */
 #include <math.h>
 #include <string.h>
 

@@ -15,7 +15,9 @@
 /* Scratch buffers of a worker: for the GEMM library, for what is packed for it, three
  * for attention (top-k counts in the last), sums by column or tile (the first worker's,
  * shared by all while such an op runs), values widened by half.h, a product's panels
- * and blocks, and of a fixed product the first factor with sums, panels, and parts. */
+ * and blocks, and of Cadre's own products the first factor with sums, panels, and
+ * parts.
+ */
 enum cadre_cpu_scratch {
     CADRE_SCRATCH_GEMM,
     CADRE_SCRATCH_PACK,

@@ -125,23 +125,22 @@ struct cadre_row_dot_args { /* out[r] = sum of a * b */
     void *out;
     int64_t ld, columns;
 };
-/* c (m, n; ldc) = the chain of kernels_product.h, to which `from` (m, n; ld_from) is
- * added where that is not NULL; with `adds`, c += it. A kernel does a range of rows
- * that begins at a multiple of product_group. Element (i, l) of a is a[i / that * group
- * + i % that * row + l * step]; b lies in panels of `width` columns: one to three
- * vectors. */
+/* What a causal mask lets a product of attention leave out, by groups of rows. */
 enum cadre_product_cut {
     CADRE_CUT_NOTHING,
     CADRE_CUT_COLUMNS, /* c's columns that no row of a group sees may be left alone */
     CADRE_CUT_STEPS, /* a is 0 where a row does not see the step */
-    CADRE_CUT_EARLY_STEPS, /* a is 0 where a step, taken as a row, does not see the row
-                            */
+    CADRE_CUT_EARLY_STEPS, /* the same, where steps see rows */
 };
+/* c (rows, n; ldc) = the chain of kernels_product.h, to which `from` (rows, n; ld_from)
+ * is added where that is not NULL; with `adds`, c += it. A kernel does a range of rows
+ * that begins at a multiple of product_group. Element (i, l) of a is a[i / that * group
+ * + i % that * row + l * step]; b is what product_panels made. */
 struct cadre_product_args {
     int64_t n, k;
     int64_t depth; /* steps of the panels in memory, of which the first k count */
     enum cadre_product_cut cut;
-    int64_t seen; /* of a cut, with causal masks: row r sees `seen` + r */
+    int64_t seen; /* of a cut: row r sees the first seen + r columns or steps */
     const void *a, *b;
     int64_t group, row, step;
     void *c;

@@ -56,7 +56,7 @@ struct cadre_parts {
 cadre_status cadre_parts_run(struct cadre_cpu_worker *worker,
                              const struct cadre_parts *parts,
                              const struct cadre_gemm *g);
-/* The same by cadre_gemm_product; f32 and f64, terms too. */
+/* The same by cadre_own_product; f32 and f64, terms too. */
 cadre_status cadre_parts_product(struct cadre_cpu_worker *worker,
                                  const struct cadre_cpu_kernels *kernels,
                                  const struct cadre_gemm *g);
