@@ -330,6 +330,10 @@ static cadre_status make_nodes(struct cadre_spec *spec,
     return CADRE_OK;
 }
 
+_Static_assert((int)CADRE_CONFIG_GEMM_CADRE == (int)CADRE_GEMM_CADRE &&
+                   (int)CADRE_CONFIG_GEMM_LIBRARY == (int)CADRE_GEMM_LIBRARY,
+               "device.gemm's choices are those of a device");
+
 static cadre_status make_ranks(struct cadre_spec *spec,
                                const struct cadre_spec_request *request,
                                struct cadre_error *err)
@@ -346,7 +350,7 @@ static cadre_status make_ranks(struct cadre_spec *spec,
         .exact = c->run.exact,
         .fixed = c->run.exact_parts > 1,
         .no_fused_epilogue = !c->device.epilogues,
-        .gemm = (enum cadre_device_gemm)c->device.gemm, /* in the same order */
+        .gemm = (enum cadre_device_gemm)c->device.gemm,
     };
     /* checked here, before any file is written */
     struct cadre_device *device = NULL;

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "core/base/clock.h"
+#include "core/base/median.h"
 #include "core/device/device.h"
 
 enum { MOST_LIBRARIES = 6, MOST_ROUNDS = 99, OWN = 0, TILES = 1, CBLAS = 2 };
@@ -86,12 +87,6 @@ static void run(const struct cadre_gemm *g, int way)
                                  (float)g->beta, g->c, (int)g->ldc);
 }
 
-static int compare(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* Seconds of `calls` products in each round; one round more is not counted. */
 static void race(const struct cadre_gemm *g, int calls,
                  double seconds[MOST_WAYS][MOST_ROUNDS])
@@ -133,13 +128,14 @@ static void bench(const char *name, const char *form, int64_t m, int64_t n, int6
         double ratio[MOST_ROUNDS];
         for (int r = 0; r < rounds; r++)
             ratio[r] = seconds[way][r] / seconds[OWN][r];
-        qsort(ratio, (size_t)rounds, sizeof *ratio, compare);
-        printf(" %.2f (%.2f to %.2f) |", ratio[rounds / 2], ratio[rounds / 4],
-               ratio[3 * rounds / 4]);
-        log_ratio[way] += log(ratio[rounds / 2]);
+        const double median = cadre_median(ratio, (size_t)rounds);
+        printf(" %.2f (%.2f to %.2f) |", median,
+               cadre_quantile(ratio, (size_t)rounds, 0.25),
+               cadre_quantile(ratio, (size_t)rounds, 0.75));
+        log_ratio[way] += log(median);
     }
-    qsort(seconds[OWN], (size_t)rounds, sizeof **seconds, compare);
-    printf(" %.0f |\n", flops * calls / seconds[OWN][rounds / 2] * 1e-9);
+    printf(" %.0f |\n",
+           flops * calls / cadre_median(seconds[OWN], (size_t)rounds) * 1e-9);
     fflush(stdout);
     products++;
     device[0]->ops->free(device[0], a);

@@ -14,8 +14,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Keys of a block: a sum over keys is one of sums over blocks. */
-enum { QUERY_TILE = 64, KEY_BLOCK = 384 };
+enum { QUERY_TILE = 64, KEY_BLOCK = CADRE_OWN_BLOCK };
 
 struct attention_job {
     struct cadre_cpu *cpu;
@@ -24,7 +23,7 @@ struct attention_job {
     int64_t keys; /* of a sequence */
     int64_t tiles, parts; /* tiles of a head; tasks of a key/value head's tiles */
     int64_t padded; /* head_size filled up to whole vectors */
-    int64_t ld; /* of scores: a line more than keys, see matrix_rows */
+    int64_t ld; /* of scores: see gather */
     size_t element;
     double scale;
     bool few; /* queries: not packed for */
@@ -76,32 +75,34 @@ static struct tile make_tile(const struct attention_job *job, int64_t b, int64_t
 
 /* ---- scratch and packing ---- */
 
-static char *carve(char **next, size_t elements, size_t element)
+static char *carve(char *base, size_t *used, size_t bytes)
 {
-    char *part = *next;
-    *next += (elements * element + 63) / 64 * 64;
+    char *part = base ? base + *used : NULL;
+    *used += (bytes + 63) / 64 * 64;
     return part;
 }
 
-/* The parts of a task's packed matrices from `base` on; returns their end. */
-static char *lay_out(const struct attention_job *job, bool backward, char *base,
-                     struct packed *p)
+/* The parts of a task's packed matrices from `base` on, which may be NULL; returns
+ * their bytes. */
+static size_t lay_out(const struct attention_job *job, bool backward, char *base,
+                      struct packed *p)
 {
     const int64_t lanes = job->kernels->product_lanes;
     const int64_t keys = (job->keys + lanes - 1) / lanes * lanes;
-    const size_t columns = (size_t)(keys * job->a->head_size);
-    const size_t rows = (size_t)(job->keys * job->padded);
-    const size_t tile = (size_t)(QUERY_TILE * job->padded);
-    *p = (struct packed){.keys = carve(&base, columns, job->element)};
+    const size_t columns = (size_t)(keys * job->a->head_size) * job->element;
+    const size_t rows = (size_t)(job->keys * job->padded) * job->element;
+    const size_t tile = (size_t)(QUERY_TILE * job->padded) * job->element;
+    size_t used = 0;
+    *p = (struct packed){.keys = carve(base, &used, columns)};
     if (!backward) {
-        p->value_blocks = carve(&base, rows, job->element);
-        return base;
+        p->value_blocks = carve(base, &used, rows);
+        return used;
     }
-    p->values = carve(&base, columns, job->element);
-    p->key_blocks = carve(&base, rows, job->element);
-    p->q = carve(&base, tile, job->element);
-    p->dout = carve(&base, tile, job->element);
-    return base;
+    p->values = carve(base, &used, columns);
+    p->key_blocks = carve(base, &used, rows);
+    p->q = carve(base, &used, tile);
+    p->dout = carve(base, &used, tile);
+    return used;
 }
 
 /* (n, k) stored by rows, for a product over k. */
@@ -134,14 +135,13 @@ static cadre_status head_begin(const struct attention_job *job, int worker, int6
 {
     const struct cadre_attention *a = job->a;
     struct packed *p = &h->packed;
-    char *const none = NULL;
     h->worker = &job->cpu->workers[worker];
     h->k = b * job->keys * a->ldk + kv_head * a->head_size;
     h->v = b * job->keys * a->ldv + kv_head * a->head_size;
-    const size_t bytes = (size_t)(lay_out(job, backward, none, p) - none);
     if (job->few && !backward)
         return CADRE_OK;
-    char *room = cadre_cpu_scratch(h->worker, CADRE_SCRATCH_PACK, bytes);
+    char *room = cadre_cpu_scratch(h->worker, CADRE_SCRATCH_PACK,
+                                   lay_out(job, backward, NULL, p));
     if (!room)
         return CADRE_E_RESOURCE;
     lay_out(job, backward, room, p);
@@ -217,8 +217,8 @@ static void mix(const struct attention_job *job, const struct tile *t,
 }
 
 /* out (keys, D) += scores (rows, keys) transposed times packed rows of the tile. Scores
- * are read by columns: with a leading dimension of whole lines a power of two apart,
- * those would meet in few sets of the first cache. */
+ * are read down their columns: job->ld is a line more than keys, as rows that lie a
+ * power of two apart would meet in few sets of the first cache. */
 static void gather(const struct attention_job *job, const struct tile *t,
                    const void *scores, const char *packed, void *out, int64_t ld)
 {

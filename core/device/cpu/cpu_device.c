@@ -389,8 +389,8 @@ cadre_status cadre_cpu_open(const struct cadre_device_config *config,
     }
     memset(cpu->workers, 0, bytes);
     for (int i = 0; i < threads; i++) {
-        cpu->workers[i].own_f32 = cpu->own ? cpu->f32 : NULL;
-        cpu->workers[i].own_f64 = cpu->own ? cpu->f64 : NULL;
+        cpu->workers[i].own_f32 = cpu->f32;
+        cpu->workers[i].own_f64 = cpu->f64;
         cpu->workers[i].gemm = cadre_gemm_cache_create();
         if (!cpu->workers[i].gemm) {
             rc = cadre_fail(err, CADRE_E_RESOURCE, "oneDNN cannot be started");

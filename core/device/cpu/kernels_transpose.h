@@ -13,47 +13,34 @@
 enum { SHORT = 16 / sizeof(real), QUARTERS = VECTOR_BYTES / 16 };
 
 #if defined(__AVX512F__)
-#define FIRST_OF(a, b) _mm512_unpacklo_pd(a, b)
-#define LAST_OF(a, b) _mm512_unpackhi_pd(a, b)
+#define OF(name) _mm512_##name
 typedef __m512d pairs;
+typedef __m512 singles;
 #else
-#define FIRST_OF(a, b) _mm256_unpacklo_pd(a, b)
-#define LAST_OF(a, b) _mm256_unpackhi_pd(a, b)
+#define OF(name) _mm256_##name
 typedef __m256d pairs;
-#endif
-
-#if CADRE_REAL_BITS == 64
-#define INTERLEAVE
-#elif defined(__AVX512F__)
-#define INTERLEAVE                                                                     \
-    PRAGMA(GCC unroll 16)                                                              \
-    for (int i = 0; i < WIDTH; i += 2) {                                               \
-        const __m512 a = (__m512)x[i], b = (__m512)x[i + 1];                           \
-        x[i] = (pairs)_mm512_unpacklo_ps(a, b);                                        \
-        x[i + 1] = (pairs)_mm512_unpackhi_ps(a, b);                                    \
-    }
-#else
-#define INTERLEAVE                                                                     \
-    PRAGMA(GCC unroll 16)                                                              \
-    for (int i = 0; i < WIDTH; i += 2) {                                               \
-        const __m256 a = (__m256)x[i], b = (__m256)x[i + 1];                           \
-        x[i] = (pairs)_mm256_unpacklo_ps(a, b);                                        \
-        x[i + 1] = (pairs)_mm256_unpackhi_ps(a, b);                                    \
-    }
+typedef __m256 singles;
 #endif
 
 /* Of SHORT rows: each 128 bits become a short column of them. */
 INLINE void transpose_shorts(pairs x[WIDTH])
 {
-    INTERLEAVE
+#if CADRE_REAL_BITS == 32
+    PRAGMA(GCC unroll 16)
+    for (int i = 0; i < WIDTH; i += 2) {
+        const singles a = (singles)x[i], b = (singles)x[i + 1];
+        x[i] = (pairs)OF(unpacklo_ps)(a, b);
+        x[i + 1] = (pairs)OF(unpackhi_ps)(a, b);
+    }
+#endif
     const int apart = SHORT / 2; /* rows that are paired now */
     PRAGMA(GCC unroll 16)
     for (int i = 0; i < WIDTH; i += SHORT) {
         pairs y[SHORT];
         PRAGMA(GCC unroll 4)
         for (int j = 0; j < apart; j++) {
-            y[2 * j] = FIRST_OF(x[i + j], x[i + j + apart]);
-            y[2 * j + 1] = LAST_OF(x[i + j], x[i + j + apart]);
+            y[2 * j] = OF(unpacklo_pd)(x[i + j], x[i + j + apart]);
+            y[2 * j + 1] = OF(unpackhi_pd)(x[i + j], x[i + j + apart]);
         }
         PRAGMA(GCC unroll 4)
         for (int j = 0; j < SHORT; j++)
@@ -98,9 +85,7 @@ INLINE void transpose_square(real *to, int64_t ld_to, const real *from, int64_t 
         memcpy(to + i * ld_to, &x[i], sizeof x[i]);
 }
 
-#undef FIRST_OF
-#undef LAST_OF
-#undef INTERLEAVE
+#undef OF
 #else
 INLINE void transpose_square(real *to, int64_t ld_to, const real *from, int64_t ld)
 {

@@ -6,8 +6,7 @@
 
 #include "core/device/cpu/cpu.h"
 
-/* Steps of the inner dimension of a block, at most. */
-enum { BLOCK_K = 384, BLOCK_UNIT = 16 };
+enum { BLOCK_K = CADRE_OWN_BLOCK, BLOCK_UNIT = 16 };
 /* Of panels for other tiles: packing again costs about 3 % of a product. */
 #define MOST_KEPT ((size_t)2 << 20)
 

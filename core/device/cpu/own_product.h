@@ -10,6 +10,9 @@
 struct cadre_cpu_kernels;
 struct cadre_cpu_worker;
 
+/* Steps of the inner dimension of a block, at most. */
+enum { CADRE_OWN_BLOCK = 384 };
+
 /* Packed panels that a worker keeps for the next tile of the same columns. */
 enum { CADRE_OWN_KEPT = 64 };
 struct cadre_own_kept {
