@@ -349,10 +349,32 @@ static cadre_status correct_layouts(struct comparing *x, struct cadre_error *err
     return rc;
 }
 
+/* Collecting ranks nothing: it must not take the place of a report that does. */
+static cadre_status refuse_timed(const struct comparing *x, struct cadre_error *err)
+{
+    static const char *const made_by_timing[] = {"pieces.jsonl", "report.json"};
+    bool timed = true;
+    for (size_t i = 0; i < 2; i++) {
+        char *path = cadre_path_join(x->request.out, made_by_timing[i]);
+        if (!path)
+            return cadre_no_memory(err, "a path");
+        timed = timed && cadre_path_exists(path);
+        free(path);
+    }
+    if (!timed)
+        return CADRE_OK;
+    return cadre_fail(err, CADRE_E_INVALID,
+                      "'%s' has a report whose runs were timed in turns, and --collect "
+                      "would replace it by one that ranks nothing; move report.json "
+                      "away if that is wanted, or `cadre report` its runs elsewhere",
+                      x->request.out);
+}
+
 /* The report on runs that other processes trained. */
 static cadre_status collect(struct comparing *x, struct cadre_error *err)
 {
     struct cadre_text missing = {0};
+    CADRE_TRY(refuse_timed(x, err));
     cadre_status rc = find_missing(x, &missing, err);
     if (rc == CADRE_OK && missing.failed)
         rc = cadre_no_memory(err, "names");

@@ -21,6 +21,7 @@ struct scan {
     struct cadre_ini *ini;
     const char *path;
     int line;
+    bool by_default; /* what the line above says of this one */
     const char *section; /* borrowed from the entries' texts; NULL before the first */
     struct cadre_error *err;
 };
@@ -56,6 +57,7 @@ static cadre_status add_entry(struct scan *scan, const char *section, const char
     e->key = cadre_strdup(key);
     e->value = cadre_strdup(value);
     e->line = scan->line;
+    e->by_default = scan->by_default;
     if (!e->section || (key && !e->key) || (value && !e->value))
         return no_memory(scan->err, scan->path);
     return CADRE_OK;
@@ -217,9 +219,13 @@ static cadre_status scan_line(struct scan *scan, char *line, size_t n)
         return refuse(scan,
                       "the line ends in a backslash, which would join it with the next "
                       "one: write it on one line");
-    if (len == 0 || text[0] == '#' || text[0] == ';')
-        return CADRE_OK;
-    return text[0] == '[' ? scan_section(scan, text) : scan_pair(scan, text);
+    cadre_status rc = CADRE_OK;
+    if (text[0] == '[')
+        rc = scan_section(scan, text);
+    else if (len > 0 && text[0] != '#' && text[0] != ';')
+        rc = scan_pair(scan, text);
+    scan->by_default = strcmp(text, "# (default)") == 0;
+    return rc;
 }
 
 static cadre_status scan_text(struct scan *scan, char *text, size_t bytes)

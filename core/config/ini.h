@@ -15,6 +15,7 @@ struct cadre_ini_entry {
     char *key; /* lower case; NULL for the line [section] itself */
     char *value; /* raw text without its quotes; NULL where key is */
     int line; /* from 1 */
+    bool by_default; /* the line above is the comment (default), as runs write it */
 };
 
 struct cadre_ini {

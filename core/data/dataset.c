@@ -88,6 +88,7 @@ static cadre_status open_text(struct cadre_dataset *set,
         goto fail;
     }
     CADRE_TRY_OR(require_contents(set->map.size, config->path, err), fail);
+    CADRE_TRY_OR(cadre_text_check(&set->map, config->path, err), fail);
     CADRE_TRY_OR(cadre_tokenizer_open(config->tokenizer, &tok, err), fail);
     set->info.vocab = cadre_tokenizer_vocab(tok);
     set->info.seq_len = config->context;

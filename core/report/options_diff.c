@@ -34,13 +34,21 @@ static bool is_known(const struct cadre_options_diff *diff, const char *key)
     return false;
 }
 
+/* Plugins that one run has and another has not bring keys of their own: only what was
+ * set of them is told. */
 static bool differs(const struct cadre_run_data *const *run, size_t n, const char *key)
 {
-    for (size_t i = 1; i < n; i++)
-        if (!same(cadre_run_data_option(run[0], key),
-                  cadre_run_data_option(run[i], key)))
+    const struct cadre_ini_entry *known = NULL;
+    bool somewhere_set = false, lacking = false;
+    for (size_t i = 0; i < n; i++) {
+        const struct cadre_ini_entry *entry = cadre_run_data_entry(run[i], key);
+        if (known && entry && !cadre_option_same(known->value, entry->value))
             return true;
-    return false;
+        known = entry ? entry : known;
+        lacking = lacking || !entry;
+        somewhere_set = somewhere_set || (entry && !entry->by_default);
+    }
+    return lacking && somewhere_set;
 }
 
 static void add(struct cadre_options_diff *diff, const char *key)

@@ -295,16 +295,23 @@ void cadre_run_data_fini(struct cadre_run_data *data)
 
 /* ---- what it says ---- */
 
-const char *cadre_run_data_option(const struct cadre_run_data *data, const char *name)
+const struct cadre_ini_entry *cadre_run_data_entry(const struct cadre_run_data *data,
+                                                   const char *name)
 {
     const char *dot = strchr(name, '.');
     for (size_t i = 0; i < data->config.n; i++) {
         const struct cadre_ini_entry *e = &data->config.entries[i];
         if (e->key && strncmp(e->section, name, (size_t)(dot - name)) == 0 &&
             !e->section[dot - name] && strcmp(e->key, dot + 1) == 0)
-            return e->value;
+            return e;
     }
     return NULL;
+}
+
+const char *cadre_run_data_option(const struct cadre_run_data *data, const char *name)
+{
+    const struct cadre_ini_entry *entry = cadre_run_data_entry(data, name);
+    return entry ? entry->value : NULL;
 }
 
 double cadre_run_data_number(const struct cadre_run_data *data, const char *key)

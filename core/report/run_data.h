@@ -65,7 +65,9 @@ cadre_status cadre_run_data_read(const char *dir, struct cadre_run_data *data,
 /* Accepts a zeroed one. */
 void cadre_run_data_fini(struct cadre_run_data *data);
 
-/* "section.key" of config.ini; NULL where it is not there. */
+/* "section.key" of config.ini, its entry or its value; NULL where it is not there. */
+const struct cadre_ini_entry *cadre_run_data_entry(const struct cadre_run_data *data,
+                                                   const char *name);
 const char *cadre_run_data_option(const struct cadre_run_data *data, const char *name);
 
 /* A number of the summary; NaN without it. */

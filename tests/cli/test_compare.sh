@@ -92,6 +92,15 @@ steps --collect --list >"$tmp/steps.out" 2>"$tmp/steps.log" || status=$?
 says steps 'give one of them'
 steps --run two >"$tmp/steps.out" 2>&1
 steps --collect >"$tmp/steps.out" 2>"$tmp/steps.log"
+cp "$tmp/steps/report.json" "$tmp/collected.json"
+touch "$tmp/steps/pieces.jsonl" # as if its runs had been timed
+status=0
+steps --collect >"$tmp/steps.out" 2>"$tmp/steps.log" || status=$?
+[ "$status" -eq 2 ] || fail "steps: collected over a timed report, status $status"
+says steps "has a report whose runs were timed in turns, .* move report.json away"
+cmp "$tmp/collected.json" "$tmp/steps/report.json"
+rm "$tmp/steps/pieces.jsonl"
+steps --collect >"$tmp/steps.out" 2>"$tmp/steps.log"
 has steps '^two .* (within|exact)$'
 status=0
 steps --collect --set optim.beta1=0.8 >"$tmp/steps.out" 2>"$tmp/steps.log" || status=$?

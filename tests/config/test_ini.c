@@ -50,6 +50,7 @@ START_TEST(reads_what_is_written)
                                "; another\r\n"
                                "[Run]\n"
                                "  Name = two words\r\n"
+                               "# (default)\n"
                                "\tseed=7\n"
                                "[strategy]\n"
                                "stack = \"zero:2; pipeline:2\"   # said in quotes\n"
@@ -60,17 +61,17 @@ START_TEST(reads_what_is_written)
                                "[run:two]\n"
                                "train.steps = 5";
     static const struct cadre_ini_entry expected[] = {
-        {"run", NULL, NULL, 3},
-        {"run", "name", "two words", 4},
-        {"run", "seed", "7", 5},
-        {"strategy", NULL, NULL, 6},
-        {"strategy", "stack", "zero:2; pipeline:2", 7},
-        {"strategy", "link", "a \"b\" #c", 8},
-        {"strategy", "empty", "", 9},
-        {"strategy", "none", "", 10},
-        {"strategy", "formula", "a=b, c:d", 11},
-        {"run:two", NULL, NULL, 12},
-        {"run:two", "train.steps", "5", 13},
+        {"run", NULL, NULL, 3, false},
+        {"run", "name", "two words", 4, false},
+        {"run", "seed", "7", 6, true},
+        {"strategy", NULL, NULL, 7, false},
+        {"strategy", "stack", "zero:2; pipeline:2", 8, false},
+        {"strategy", "link", "a \"b\" #c", 9, false},
+        {"strategy", "empty", "", 10, false},
+        {"strategy", "none", "", 11, false},
+        {"strategy", "formula", "a=b, c:d", 12, false},
+        {"run:two", NULL, NULL, 13, false},
+        {"run:two", "train.steps", "5", 14, false},
     };
     struct cadre_ini ini;
     struct cadre_error err = {0};
@@ -83,6 +84,7 @@ START_TEST(reads_what_is_written)
         ck_assert_pstr_eq(ini.entries[i].key, expected[i].key);
         ck_assert_pstr_eq(ini.entries[i].value, expected[i].value);
         ck_assert_int_eq(ini.entries[i].line, expected[i].line);
+        ck_assert_int_eq(ini.entries[i].by_default, expected[i].by_default);
     }
     cadre_ini_fini(&ini);
     cadre_ini_fini(&ini);

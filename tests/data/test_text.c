@@ -19,6 +19,29 @@ START_TEST(split_falls_on_a_character)
 }
 END_TEST
 
+START_TEST(what_is_compressed_is_refused)
+{
+    static const struct {
+        const char *bytes, *name; /* NULL: a text */
+    } cases[] = {
+        {"\x1f\x8b\x08\x08", "gzip -d"},
+        {"PK\x03\x04", "unzip"},
+        {"\x28\xb5\x2f\xfd ", "zstd -d"},
+        {"\xfd\x37zXZ", "xz -d"},
+        {"BZh91AY&SY", "bzip2 -d"},
+        {"PK, said he", NULL},
+        {"\x1f\x8b", NULL},
+    };
+    struct cadre_error err = {0};
+    const struct cadre_mapping text = {.bytes = (const uint8_t *)cases[_i].bytes,
+                                       .size = strlen(cases[_i].bytes)};
+    ck_assert_int_eq(cadre_text_check(&text, "t.txt", &err),
+                     cases[_i].name ? CADRE_E_INVALID : CADRE_OK);
+    if (cases[_i].name)
+        ck_assert_ptr_nonnull(strstr(err.text, cases[_i].name));
+}
+END_TEST
+
 /* A text of several chunks, of 1 MiB each, gives the ids of the parts encoded whole. */
 START_TEST(pieces_give_the_ids_of_the_whole)
 {
@@ -85,6 +108,7 @@ Suite *test_suite(void)
     tcase_add_loop_test(tc, pieces_give_the_ids_of_the_whole, 0,
                         test_data_sets("gpt2_bpe"));
     tcase_add_test(tc, names_the_place_that_is_no_text);
+    tcase_add_loop_test(tc, what_is_compressed_is_refused, 0, 7);
     suite_add_tcase(suite, tc);
     return suite;
 }

@@ -48,6 +48,20 @@ START_TEST(only_what_differs_is_listed)
 }
 END_TEST
 
+START_TEST(what_a_plugin_brings_by_default_is_not_listed)
+{
+    read_runs("[optim]\n# (default)\nlr = 0.001\n",
+              "[optim]\n# (default)\nlr = 2e-3\n[zero]\n# (x.ini:3)\nstage = 3\n"
+              "# (default)\nlevel = 0\n",
+              NULL);
+    cadre_options_diff_fill(&diff, both, 2);
+    ck_assert_uint_eq(diff.n, 3);
+    ck_assert_str_eq(diff.key[0], "data.path");
+    ck_assert_str_eq(diff.key[1], "optim.lr"); /* the default of another version */
+    ck_assert_str_eq(diff.key[2], "zero.stage");
+}
+END_TEST
+
 static const struct {
     const char *first, *second, *fingerprint, *why; /* why NULL: the same training */
 } cases[] = {
@@ -85,6 +99,7 @@ Suite *test_suite(void)
     TCase *tc = tcase_create("options_diff");
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, only_what_differs_is_listed);
+    tcase_add_test(tc, what_a_plugin_brings_by_default_is_not_listed);
     tcase_add_loop_test(tc, another_training_is_told, 0,
                         (int)(sizeof cases / sizeof *cases));
     tcase_add_test(tc, without_options_nothing_is_known);

@@ -4,6 +4,7 @@
 #include "core/data/text/text.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/base/hash.h"
 
@@ -15,6 +16,27 @@ uint64_t cadre_text_split(const uint8_t *text, uint64_t size, double valid_fract
     while (at < size && (text[at] & 0xc0) == 0x80)
         at++;
     return at;
+}
+
+cadre_status cadre_text_check(const struct cadre_mapping *text, const char *path,
+                              struct cadre_error *err)
+{
+    static const struct {
+        const char *name, *unpack, *magic;
+    } packed[] = {
+        {"gzip", "gzip -d", "\x1f\x8b\x08"}, {"zstd", "zstd -d", "\x28\xb5\x2f\xfd"},
+        {"xz", "xz -d", "\xfd\x37zXZ"},      {"bzip2", "bzip2 -d", "BZh91AY&SY"},
+        {"zip", "unzip", "PK\x03\x04"},
+    };
+    for (size_t i = 0; i < sizeof packed / sizeof packed[0]; i++) {
+        const size_t n = strlen(packed[i].magic);
+        if (text->size >= n && memcmp(text->bytes, packed[i].magic, n) == 0)
+            return cadre_fail(err, CADRE_E_INVALID,
+                              "data.path: \"%s\" is compressed (%s), expected a text; "
+                              "unpack it (%s) and name the text",
+                              path, packed[i].name, packed[i].unpack);
+    }
+    return CADRE_OK;
 }
 
 struct build {

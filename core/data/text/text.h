@@ -14,6 +14,12 @@
  * from the start of a character. */
 uint64_t cadre_text_split(const uint8_t *text, uint64_t size, double valid_fraction);
 
+/* Refuse what is no text: a compressed file, by its first bytes, whose bytes would be
+ * trained on as they are. Errors: CADRE_E_INVALID, naming the program that unpacks it.
+ */
+cadre_status cadre_text_check(const struct cadre_mapping *text, const char *path,
+                              struct cadre_error *err);
+
 /* Encode both parts of a mapped text, or map their cache: record 0 is for training,
  * record 1 for validation. Each is encoded separately, in chunks of about a megabyte.
  * [any thread] Errors: CADRE_E_INVALID,
