@@ -4,13 +4,16 @@
 # the machine as it is, which should be quiet: what is true. Then TRIES times ./quickstart while
 # busy loops, one a core, start and stop at random. A statement is false where it contradicts the
 # first comparison: a run called faster that is slower there (or the other way round), another
-# fastest run, or training that was not the same.
+# fastest run, or training that was not the same. With LINES_FILE the tries are kept there, those
+# it has are counted, and what is true is found anew: they may be spread over several hours.
 # usage: TRIES=20 tests/bench/quickstart_busy.sh, from a tree that ./quickstart has built
 # shellcheck source=tests/bench/lib.sh
 . "$(dirname "$0")/lib.sh"
 cd "${top:?}" || exit
 tries=${TRIES:-20}
-never=${tmp:?}/never
+lines=$(realpath "${LINES_FILE:-${tmp:?}/tries}")
+touch "$lines"
+never=$tmp/never
 mkfifo "$never"
 trap 'kill "${neighbour:-}" 2>/dev/null || true; rm -rf "$tmp"' EXIT # loops end without $never
 
@@ -51,7 +54,7 @@ statements "$tmp/truth" | tee "$tmp/true"
 
 come_and_go &
 neighbour=$!
-for ((i = 1; i <= tries; i++)); do
+for ((i = $(wc -l <"$lines") + 1; i <= tries; i++)); do
     ./quickstart >"$tmp/said" 2>"$tmp/log" || fail "$(tail -n 3 "$tmp/said" "$tmp/log")"
     out=$(sed -n 's/^The report: *\(.*\)\/report.html.*/\1/p' "$tmp/said")
     statements "$out" | awk -v try="$i" '
@@ -63,8 +66,8 @@ for ((i = 1; i <= tries; i++)); do
         said == "faster" { wrong += (real[$1] == "slower"); shown++ }
         said == "slower" { wrong += (real[$1] == "faster"); shown++ }
         END { printf "try %d: %d false, %d shown: %s\n", try, wrong, shown, all }' \
-        "$tmp/true" - | tee -a "$tmp/tries"
+        "$tmp/true" - | tee -a "$lines"
 done
 awk '{ sub(/:.*/, "", $2); wrong += $3; shown += $5 }
      END { printf "%d tries, %d false statements, %d verdicts shown\n", NR, wrong, shown }' \
-    "$tmp/tries"
+    "$lines"
