@@ -36,7 +36,7 @@ ends lost 0
 # stages that are cut again, as in test_train_recut.sh
 slow_rank=$(test_plugin slow_rank)
 train text cut 0 "strategy.stack=pipeline:2, slow_rank:1" pipeline.balance=measured run.recut=0.05 \
-    "strategy.plugin_path=${slow_rank%/*}" slow_rank.us=1000 checkpoint.every=3 train.steps=4 \
+    "strategy.plugin_path=${slow_rank%/*}" slow_rank.times=5 checkpoint.every=3 train.steps=4 \
     model.layers=5
 [ -e "$tmp/cut/recuts.json" ] || fail "cut: was not cut again"
 

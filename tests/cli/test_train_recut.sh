@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# run.recut: a rank is slower than the others by a known time, and at a checkpoint the stages of
+# run.recut: a rank takes several times as long as the others, and at a checkpoint the stages of
 # the pipeline are cut again, so that it has fewer units. Losses, gradient norms and checkpoints
 # stay those of `single`, bit for bit, with clipping, accumulation, tied weights and recompute,
 # under every stack, through a signal, the loss of a rank, and a resume under another stack.
@@ -12,7 +12,7 @@ common=(run.exact=yes model.layers=5 train.steps=8 train.global_batch=8 train.ev
     train.recompute=block)
 # The first rank of the schedule is slow; all pipelines here have two stages.
 cuts=("${common[@]}" pipeline.balance=measured run.recut=0.05 checkpoint.every=3
-    "strategy.plugin_path=${slow_rank%/*}" slow_rank.us=1000)
+    "strategy.plugin_path=${slow_rank%/*}" slow_rank.times=5)
 
 # first_stage CUT: units of the first of two stages.
 first_stage() {
@@ -88,8 +88,7 @@ saved() { # NAME BEFORE: there is another checkpoint than BEFORE
     [ "$(last "$1")" != "$2" ]
 }
 start text lost "${cuts[@]}" "strategy.stack=pipeline:2, ddp:2, slow_rank:1" run.elastic=yes \
-    comm.ranks=processes comm.link=1:3000 train.steps=24 checkpoint.every=2 run.recut=0.4 \
-    slow_rank.us=5000
+    comm.ranks=processes comm.link=1:3000 train.steps=24 checkpoint.every=2 run.recut=0.4
 until_so lost "cut" is_cut lost
 until_so lost "checkpoint with the new cut" saved lost "$(last lost)"
 kill -KILL "$(rank_of "$pid" 1)"

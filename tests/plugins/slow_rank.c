@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A rank that is slower by a known time: on rank slow_rank.rank every unit of every
- * pass takes slow_rank.us microseconds more. Trains what the rest of the stack trains.
- */
+/* A slow rank: on rank slow_rank.rank every unit of every pass takes slow_rank.us
+ * microseconds more, and slow_rank.times as long again as it took, which a busy machine
+ * and instrumented code do not hide. Trains what the rest of the stack trains. */
 #include <stdlib.h>
 #include <time.h>
 
@@ -10,7 +10,8 @@
 struct cadre_self {
     uint32_t rank;
     uint32_t slow;
-    struct timespec more;
+    double more_s, times;
+    double begin_s; /* of the unit's pass */
 };
 
 static cadre_status create(const struct cadre_create *in, struct cadre_self **out)
@@ -19,7 +20,8 @@ static cadre_status create(const struct cadre_create *in, struct cadre_self **ou
     struct cadre_self *self;
     CADRE_TRY(cadre_self_create(in->host, NULL, sizeof *self, &self));
     self->rank = (uint32_t)values->i64(values->h, "rank");
-    self->more.tv_nsec = 1000 * (long)values->i64(values->h, "us");
+    self->more_s = 1e-6 * (double)values->i64(values->h, "us");
+    self->times = values->f64(values->h, "times");
     *out = self;
     return CADRE_OK;
 }
@@ -36,11 +38,27 @@ static cadre_status bind(struct cadre_self *self, const struct cadre_bind *in)
     return CADRE_OK;
 }
 
+static double now_s(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void pause_s(double s)
+{
+    const time_t whole = (time_t)s;
+    nanosleep(&(struct timespec){whole, (long)(1e9 * (s - (double)whole))}, NULL);
+}
+
 static cadre_status on_block(struct cadre_self *self, const struct cadre_block_ev *ev)
 {
-    if (self->slow &&
-        (ev->kind == CADRE_BEFORE_FORWARD || ev->kind == CADRE_BEFORE_BACKWARD))
-        nanosleep(&self->more, NULL);
+    if (!self->slow)
+        return CADRE_OK;
+    if (ev->kind == CADRE_BEFORE_FORWARD || ev->kind == CADRE_BEFORE_BACKWARD)
+        self->begin_s = now_s();
+    else
+        pause_s(self->more_s + self->times * (now_s() - self->begin_s));
     return CADRE_OK;
 }
 
@@ -61,6 +79,8 @@ static const struct cadre_option options[] = {
                  .help = "the slow rank"),
     CADRE_OPTION(.type = CADRE_OPTION_I64, .key = "us", .def = "0", .max = 1e5,
                  .help = "microseconds more of a unit's pass"),
+    CADRE_OPTION(.type = CADRE_OPTION_F64, .key = "times", .def = "0", .max = 1e3,
+                 .help = "how many times a unit's pass is waited again"),
 };
 
 static const struct cadre_strategy_ops ops = {
