@@ -217,18 +217,39 @@ static cadre_status check_segment(struct cadre_local_segment *segment,
                       segment->fd);
 }
 
+/* Magic and bytes, read before anything else is trusted; what the file lacks is 0. */
+static cadre_status read_head(int fd, uint64_t head[2], struct cadre_error *err)
+{
+    const size_t bytes = 2 * sizeof *head;
+    size_t done = 0;
+    memset(head, 0, bytes);
+    while (done < bytes) {
+        const ssize_t n = pread(fd, (char *)head + done, bytes - done, (off_t)done);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return cadre_fail_errno(err, CADRE_E_IO, errno,
+                                    "cannot read the launcher's segment, descriptor %d",
+                                    fd);
+        if (n == 0)
+            break;
+        done += (size_t)n;
+    }
+    return CADRE_OK;
+}
+
 cadre_status cadre_local_segment_open(int fd, struct cadre_local_segment **out,
                                       struct cadre_error *err)
 {
     struct stat st;
-    uint64_t head[2]; /* magic and bytes, read before anything else is trusted */
+    uint64_t head[2];
     if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
         return cadre_fail(err, CADRE_E_INVALID,
                           "descriptor %d is not a segment of a cadre launcher; start "
                           "ranks through cadre, or unset CADRE_INIT",
                           fd);
-    if (pread(fd, head, sizeof head, 0) != (ssize_t)sizeof head ||
-        head[0] != LOCAL_MAGIC || head[1] != (uint64_t)st.st_size ||
+    CADRE_TRY(read_head(fd, head, err));
+    if (head[0] != LOCAL_MAGIC || head[1] != (uint64_t)st.st_size ||
         head[1] < sizeof(struct shared_segment))
         return cadre_fail(err, CADRE_E_INVALID,
                           "descriptor %d is not a segment of this version's launcher",
