@@ -31,6 +31,13 @@ static cadre_status refuse(const struct cadre_cli_command *command, const char *
                           "'%s' is the folder of one run: name an ini file, or the "
                           "folder of a comparison, which has " CADRE_COMPARISON_INI,
                           dir);
+    if (!compares &&
+        (has(dir, "model.safetensors") || has(dir, "model.safetensors.index.json")))
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "'%s' is a model without the options of a run: name an ini "
+                          "file, and the model by %s",
+                          dir,
+                          command == &cadre_command_train ? "model.init" : "--from");
     return cadre_fail(err, CADRE_E_INVALID,
                       "'%s' is a folder without %s: name an ini file, or the folder of "
                       "a %s",

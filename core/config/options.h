@@ -87,6 +87,11 @@ cadre_options_value(const struct cadre_options *options, const char *name);
  * name. */
 const char *cadre_options_source(const struct cadre_options *options, const char *name);
 
+/* The first option from number *at on that the command line set and no plugin of the
+ * run takes, and *at behind it; NULL where there is no more, or where the file has runs
+ * of which another may take it. Zero *at first. */
+const char *cadre_options_idle(const struct cadre_options *options, size_t *at);
+
 /* Call `each` with every known option and the text of its value, in the order of their
  * declaration. */
 void cadre_options_each(const struct cadre_options *options,

@@ -160,6 +160,16 @@ static bool is_by_hand(const struct assignment *a)
     return a && strcmp(a->source, COMMAND_LINE) == 0;
 }
 
+const char *cadre_options_idle(const struct cadre_options *options, size_t *at)
+{
+    while (options->runs_n == 0 && *at < options->set.n) {
+        const struct assignment *a = &options->set.items[(*at)++];
+        if (is_by_hand(a) && !cadre_option_find(options, a->name))
+            return a->name;
+    }
+    return NULL;
+}
+
 /* The assignments of the section that the one at `at` opens. */
 static void put_set(const struct cadre_options *options, size_t at, FILE *file)
 {

@@ -279,10 +279,10 @@ static void note_machine(const struct cadre_runs *runs, size_t i,
     char mine[256], first[256];
     cadre_run_data_machine(runs->run[i], mine, sizeof mine);
     cadre_run_data_machine(runs->run[0], first, sizeof first);
-    if (strcmp(mine, first) != 0)
+    const bool known = strcmp(mine, "-") != 0 && strcmp(first, "-") != 0;
+    if (known && strcmp(mine, first) != 0)
         cadre_text_printf(out, "%s ran on another machine than %s: %s.\n",
-                          runs->name[i], runs->name[0],
-                          strcmp(mine, "-") ? mine : "one that it does not name");
+                          runs->name[i], runs->name[0], mine);
 }
 
 void cadre_runs_notes(const struct cadre_runs *runs, struct cadre_text *out)

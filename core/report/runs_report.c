@@ -16,7 +16,27 @@ enum { REPORT_LIMIT = 1 << 28 };
 
 static const char DEFAULT_OUT[] = "report";
 
-/* Does DIR hold the report of a comparison, which must not be replaced? */
+/* Without a report.json the other files that a report has are somebody's own. */
+static cadre_status refuse_foreign(const char *dir, struct cadre_error *err)
+{
+    static const char *const written[] = {"report.html", "report.md", "report.csv"};
+    cadre_status rc = CADRE_OK;
+    for (size_t i = 0; i < 3 && rc == CADRE_OK; i++) {
+        char *path = cadre_path_join(dir, written[i]);
+        if (!path)
+            return cadre_no_memory(err, "a path");
+        if (cadre_path_exists(path))
+            rc = cadre_fail(err, CADRE_E_INVALID,
+                            "--out: '%s' is no file of a report, which would replace "
+                            "it; choose another folder",
+                            path);
+        free(path);
+    }
+    return rc;
+}
+
+/* Does DIR hold the report of a comparison, or another file, which must not be
+ * replaced? */
 static cadre_status refuse_other(const char *dir, struct cadre_error *err)
 {
     char *path = cadre_path_join(dir, "report.json"), *text = NULL;
@@ -33,6 +53,8 @@ static cadre_status refuse_other(const char *dir, struct cadre_error *err)
                             "'%s' is of another report, such as a comparison's: choose "
                             "another --out",
                             path);
+    } else if (rc == CADRE_OK) {
+        rc = refuse_foreign(dir, err);
     }
     json_decref(root);
     free(text);

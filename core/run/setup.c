@@ -149,6 +149,16 @@ static void warn_of_cores(const struct cadre_spec *spec,
                   setup->cores - threads, setup->cores);
 }
 
+/* A file may serve several stacks; what was typed was meant for this run. */
+static void warn_of_options(const struct cadre_spec *spec)
+{
+    size_t at = 0;
+    for (const char *name; (name = cadre_options_idle(spec->options, &at));)
+        cadre_log(CADRE_LOG_WARN, "train",
+                  "--set %s does nothing: strategy.stack = %s has no %.*s", name,
+                  spec->stack, (int)strcspn(name, "."), name);
+}
+
 void cadre_setup_tell(const struct cadre_spec *spec, const struct cadre_setup *setup)
 {
     tell_model(spec, setup);
@@ -160,6 +170,7 @@ void cadre_setup_tell(const struct cadre_spec *spec, const struct cadre_setup *s
                   "simulated: ranks run at %s of their speed (device.pace)",
                   cadre_spec_pace(spec));
     warn_of_cores(spec, setup);
+    warn_of_options(spec);
 }
 
 /* ---- the file ---- */

@@ -133,6 +133,13 @@ static cadre_status check_data(const struct cadre_spec *spec, struct cadre_error
 {
     const struct cadre_model_config *m = &spec->run.model;
     const struct cadre_dataset_info *info = &spec->data_info;
+    if (m->vocab < info->vocab && *spec->config.model.init)
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "model.init = %s has a vocabulary of %lld, and the data has "
+                          "%lld tokens: read the data by the tokenizer that the model "
+                          "was trained with (data.tokenizer)",
+                          spec->config.model.init, (long long)m->vocab,
+                          (long long)info->vocab);
     if (m->vocab < info->vocab)
         return cadre_fail(err, CADRE_E_INVALID,
                           "model.vocab = %lld is less than the data's %lld tokens; "

@@ -172,6 +172,25 @@ runs other 2 "$cadre" compare two.ini --out other
 said other "holds other files"
 [ "$(ls other)" = Makefile ] || fail "a folder of others was written to"
 
+# ---- what was typed for another plugin, and models where runs are expected ----
+runs idle 0 "$cadre" train text.ini --out idle --set train.steps=1 --set zero.stage=3
+said idle "warn.*--set zero.stage does nothing: strategy.stack = single has no zero"
+mkdir published
+touch published/model.safetensors
+runs published 2 "$cadre" generate published
+said published "'published' is a model without .*name an ini file, and the model by --from"
+runs published 2 "$cadre" train published
+said published "and the model by model.init"
+
+cat >bytes.ini <<INI
+[data]
+path = text.txt
+[model]
+init = ecg/checkpoints/step-00000001
+INI
+runs bytes 2 "$cadre" train bytes.ini --dry-run
+said bytes "model.init = .* has a vocabulary of .*: read the data by the tokenizer"
+
 # ---- quickstart ----
 if [ -e "$CADRE_SRC/quickstart" ]; then
     "$CADRE_SRC/quickstart" --help >help.out

@@ -91,6 +91,10 @@ refused folder 'is no run: expected a folder with metrics.jsonl' "$tmp/one" "$tm
 refused twice 'is given twice' "$tmp/one" "$tmp/one/" --out "$tmp/never"
 refused gz 'writes archives without compression' "$tmp/one" --archive "$tmp/x.tar.gz" --out "$tmp/never"
 [ ! -e "$tmp/never" ] || fail "a refused report leaves a folder"
+mkdir "$tmp/mine"
+echo mine >"$tmp/mine/report.html"
+refused mine "mine/report.html' is no file of a report" "$tmp/one" "$tmp/two" --out "$tmp/mine"
+[ "$(cat "$tmp/mine/report.html")" = mine ] || fail "a file of others was replaced"
 
 # a comparison in one line: each combination, its losses over seeds, and the best one
 cat >>"$tmp/text.ini" <<END
