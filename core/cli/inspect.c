@@ -350,7 +350,8 @@ static cadre_status show_path(const char *path, struct cadre_error *err)
     } files[] = {
         {".so", show_plugin_file},   {".safetensors", show_safetensors},
         {".hea", show_record},       {".bin", show_tokens},
-        {".json", show_certificate},
+        {".json", show_certificate}, {".jsonl", cadre_inspect_lines},
+        {".ini", cadre_inspect_ini}, {".model", cadre_inspect_pieces},
     };
     struct stat status;
     if (stat(path, &status) != 0)

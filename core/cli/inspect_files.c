@@ -10,6 +10,7 @@
 
 #include "core/base/json_read.h"
 #include "core/base/path.h"
+#include "core/config/ini.h"
 #include "core/data/tokenizer/tokenizer.h"
 
 /* ---- JSON ---- */
@@ -89,7 +90,89 @@ cadre_status cadre_inspect_json(const char *path, struct cadre_error *err)
     return CADRE_OK;
 }
 
-/* ---- llama2.c ---- */
+/* Lines of a run's files, by keys that only they have together. */
+static const char *line_of(const json_t *object)
+{
+    static const struct kind lines[] = {
+        {{"step", "loss"}, "metrics of a run, a line a step"},
+        {{"run", "period_s"}, "timed pieces of a comparison"},
+    };
+    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++)
+        if (json_object_get(object, lines[i].keys[0]) &&
+            json_object_get(object, lines[i].keys[1]))
+            return lines[i].what;
+    return "JSON objects, one a line (data.format = instruct where they are records)";
+}
+
+/* Line n of a file of JSON lines takes the place of the one in *out. */
+static cadre_status read_line(const char *line, const char *path, size_t n,
+                              json_t **out, struct cadre_error *err)
+{
+    json_error_t why;
+    bool no_memory = false;
+    json_decref(*out);
+    *out = cadre_json_load(line, strlen(line), 0, &why, &no_memory);
+    if (no_memory)
+        return cadre_no_memory(err, "line %zu of '%s'", n, path);
+    return *out ? CADRE_OK
+                : cadre_fail(err, CADRE_E_INVALID, "'%s' is damaged at line %zu: %s",
+                             path, n, why.text);
+}
+
+cadre_status cadre_inspect_lines(const char *path, struct cadre_error *err)
+{
+    char *text = NULL, *rest = NULL;
+    size_t bytes = 0, n = 0;
+    json_t *last = NULL, *value;
+    const char *key;
+    cadre_status rc = cadre_path_read_file(path, MOST_BYTES, &text, &bytes, err);
+    for (char *line = text ? strtok_r(text, "\n", &rest) : NULL; rc == CADRE_OK && line;
+         line = strtok_r(NULL, "\n", &rest))
+        rc = read_line(line, path, ++n, &last, err);
+    if (rc == CADRE_OK && n == 0)
+        rc = cadre_fail(err, CADRE_E_INVALID, "'%s' is an empty file", path);
+    if (rc == CADRE_OK) {
+        printf("%s: %zu; the last:\n", line_of(last), n);
+        json_object_foreach(last, key, value) show_value(key, value);
+    }
+    json_decref(last);
+    free(text);
+    return rc;
+}
+
+/* ---- options ---- */
+
+cadre_status cadre_inspect_ini(const char *path, struct cadre_error *err)
+{
+    struct cadre_ini ini = {0};
+    size_t runs = 0, keys = 0;
+    CADRE_TRY(cadre_ini_load(&ini, path, err));
+    for (size_t i = 0; i < ini.n; i++) {
+        runs += !ini.entries[i].key && strncmp(ini.entries[i].section, "run:", 4) == 0;
+        keys += ini.entries[i].key != NULL;
+    }
+    printf("%zu options, for %zu run%s; those that are not by default:\n", keys,
+           runs ? runs : 1, runs > 1 ? "s" : "");
+    for (size_t i = 0; i < ini.n; i++) {
+        const struct cadre_ini_entry *e = &ini.entries[i];
+        if (e->key && !e->by_default)
+            printf("  %s.%s = %s\n", e->section, e->key, e->value);
+    }
+    cadre_ini_fini(&ini);
+    return CADRE_OK;
+}
+
+/* ---- tokenizers and models of others ---- */
+
+cadre_status cadre_inspect_pieces(const char *path, struct cadre_error *err)
+{
+    struct cadre_tokenizer *tokenizer = NULL;
+    CADRE_TRY(cadre_tokenizer_open(path, &tokenizer, err));
+    printf("tokenizer of SentencePiece: %lld pieces (data.tokenizer)\n",
+           (long long)cadre_tokenizer_vocab(tokenizer));
+    cadre_tokenizer_close(tokenizer);
+    return CADRE_OK;
+}
 
 /* The head of a model: dim, hidden_dim, layers, heads, kv_heads, vocabulary (negative:
  * a head of its own), longest sequence. Source: llama2.c run.c. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Single files that `cadre inspect` knows besides data: JSON, llama2.c's .bin. */
+/* Single files that `cadre inspect` knows besides data: JSON, JSON lines, ini files,
+ * tokenizers and models of others. */
 #ifndef CADRE_CLI_INSPECT_FILES_H
 #define CADRE_CLI_INSPECT_FILES_H
 
@@ -10,6 +11,16 @@
 /* Say which file of a run, a comparison or a model it is, with its main figures.
  * Errors: CADRE_E_INVALID for a file that is damaged or no JSON; CADRE_E_RESOURCE. */
 cadre_status cadre_inspect_json(const char *path, struct cadre_error *err);
+
+/* Say whose lines they are, how many, and what the last one says; one that is no JSON
+ * object is named. Errors as above. */
+cadre_status cadre_inspect_lines(const char *path, struct cadre_error *err);
+
+/* Say what an ini file sets. Errors: CADRE_E_INVALID naming the line, CADRE_E_IO. */
+cadre_status cadre_inspect_ini(const char *path, struct cadre_error *err);
+
+/* Say what a SentencePiece tokenizer.model has. Errors: CADRE_E_INVALID. */
+cadre_status cadre_inspect_pieces(const char *path, struct cadre_error *err);
 
 /* Say what the tokenizer or model of llama2.c is; false where it is neither. */
 bool cadre_inspect_llama2c(const char *path);

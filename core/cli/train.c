@@ -69,8 +69,9 @@ static cadre_status finish_line(const struct cadre_spec *spec, struct cadre_erro
     if (cadre_bench_wanted(&spec->config.bench))
         return bench_line(spec, err);
     tell_efficiency(spec, efficiency, sizeof efficiency);
-    if (printf("%s: %lld steps with %s done, in '%s'%s\n", spec->name,
-               (long long)spec->steps, spec->stack, spec->out, efficiency) < 0)
+    if (printf("%s: %lld step%s with %s done, in '%s'%s\n", spec->name,
+               (long long)spec->steps, spec->steps == 1 ? "" : "s", spec->stack,
+               spec->out, efficiency) < 0)
         return cadre_fail(err, CADRE_E_IO, "cannot write to stdout");
     return CADRE_OK;
 }

@@ -8,6 +8,7 @@
 
 #include "core/base/json_read.h"
 #include "core/base/path.h"
+#include "core/base/terminal.h"
 #include "core/report/archive.h"
 #include "core/report/run_page.h"
 #include "core/report/runs.h"
@@ -141,7 +142,7 @@ static cadre_status print(const struct cadre_runs *runs,
                           const char *out, FILE *to, struct cadre_error *err)
 {
     struct cadre_text table = {0};
-    cadre_runs_table(runs, &table);
+    cadre_runs_table(runs, cadre_terminal_columns(fileno(to)), &table);
     bool bad = table.failed || fputs(cadre_text_str(&table), to) < 0;
     if (runs->n == 1)
         bad = fprintf(to, "Page: %s/run.html\n", out) < 0 || bad;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/terminal.h"
 #include "core/base/utf8.h"
 #include "core/page/build.h"
 #include "core/page/escape.h"
@@ -116,11 +117,33 @@ static void end_line(struct cadre_text *out)
 }
 
 /* The last column, the machine, is in the notes where it matters. */
-static void put_runs(const struct cadre_runs *runs, struct cadre_text *out)
+enum { SHOWN = CADRE_RUNS_COLUMNS - 1 };
+
+static int total_of(const int *width)
 {
-    enum { SHOWN = CADRE_RUNS_COLUMNS - 1 };
+    int total = -2;
+    for (int k = 0; k < SHOWN; k++)
+        total += width[k] ? width[k] + 2 : 0;
+    return total;
+}
+
+/* A column of width 0 is left out. */
+static void put_row(struct cadre_text *out, char (*cells)[CADRE_RUNS_CELL],
+                    const int *width)
+{
+    for (int k = 0; k < SHOWN; k++)
+        if (width[k])
+            put_cell(out, cells[k], width[k], cadre_runs_is_text(k), k == 0);
+    end_line(out);
+}
+
+/* Columns that do not fit are left out, and named in `words`. */
+static void put_runs(const struct cadre_runs *runs, int columns, struct cadre_text *out,
+                     struct cadre_text *words)
+{
+    static const int spare[] = {2, 7, 4, 6, 1, 5}; /* ranks, memory, tokens/s, ... */
     char cells[CADRE_RUNS_COLUMNS][CADRE_RUNS_CELL];
-    int width[SHOWN];
+    int width[SHOWN], left_out = 0;
     for (int k = 0; k < SHOWN; k++)
         width[k] = width_of(cadre_runs_heads[k]);
     for (size_t i = 0; i < runs->n; i++) {
@@ -128,15 +151,23 @@ static void put_runs(const struct cadre_runs *runs, struct cadre_text *out)
         for (int k = 0; k < SHOWN; k++)
             width[k] = widest(width[k], cells[k]);
     }
+    for (size_t k = 0; k < sizeof spare / sizeof spare[0]; k++)
+        if (total_of(width) > columns)
+            width[spare[k]] = 0;
     for (int k = 0; k < SHOWN; k++)
-        put_cell(out, cadre_runs_heads[k], width[k], cadre_runs_is_text(k), k == 0);
-    end_line(out);
+        snprintf(cells[k], sizeof cells[k], "%s", cadre_runs_heads[k]);
+    put_row(out, cells, width);
     for (size_t i = 0; i < runs->n; i++) {
         cadre_runs_cells(runs, i, cells);
-        for (int k = 0; k < SHOWN; k++)
-            put_cell(out, cells[k], width[k], cadre_runs_is_text(k), k == 0);
-        end_line(out);
+        put_row(out, cells, width);
     }
+    for (int k = 0; k < SHOWN; k++)
+        if (width[k] == 0)
+            cadre_text_printf(words, "%s%s",
+                              left_out++ ? ", " : "Left out for width, see report.md: ",
+                              cadre_runs_heads[k]);
+    if (left_out)
+        cadre_text_append(words, "\n", 1);
 }
 
 static void put_options(const struct cadre_runs *runs, struct cadre_text *out)
@@ -162,16 +193,23 @@ static void put_options(const struct cadre_runs *runs, struct cadre_text *out)
     cadre_text_append(out, "\n", 1);
 }
 
-void cadre_runs_table(const struct cadre_runs *runs, struct cadre_text *out)
+void cadre_runs_table(const struct cadre_runs *runs, int columns,
+                      struct cadre_text *out)
 {
-    put_runs(runs, out);
+    struct cadre_text words = {0};
+    put_runs(runs, columns, out, &words);
     cadre_text_append(out, "\n", 1);
     put_options(runs, out);
-    cadre_text_printf(out, "time/step: median of the steps after warm-up, in brackets "
-                           "the middle half\n");
-    cadre_runs_notes(runs, out);
+    cadre_text_printf(&words, "time/step: median of the steps after warm-up, in "
+                              "brackets the middle half\n");
+    cadre_runs_notes(runs, &words);
     if (runs->n > 1)
-        cadre_text_printf(out, CADRE_RUNS_NOT_RANKED "\n");
+        cadre_text_printf(&words, CADRE_RUNS_NOT_RANKED "\n");
+    if (words.len)
+        words.data[--words.len] = '\0'; /* the last line is ended like the others */
+    cadre_terminal_wrap(out, "", 0, cadre_text_str(&words), columns);
+    out->failed = out->failed || words.failed;
+    cadre_text_fini(&words);
 }
 
 /* ---- report.md ---- */

@@ -59,8 +59,8 @@ static void peak_of_cores(const struct cadre_spec *spec, const struct cadre_site
     }
     out->peak_flops = cores * peak.flops;
     if (isfinite(peak.flops))
-        snprintf(out->source, sizeof out->source, "computed: %g cores x %s", cores,
-                 peak.source);
+        snprintf(out->source, sizeof out->source, "computed: %g core%s x %s", cores,
+                 cores == 1 ? "" : "s", peak.source);
     else
         snprintf(out->source, sizeof out->source, "%s", peak.source);
 }

@@ -151,6 +151,12 @@ status=0
     --prompt 123456 2>far.err || status=$?
 [ "$status" = 2 ] && grep -q "'123456': of ECG data expected a validation window, 0 to " far.err ||
     fail "generate: a window that is not there: $status, $(cat far.err)"
+run lines inspect ecg-foundation/metrics.jsonl
+has lines "^metrics of a run, a line a step: 3; the last:"
+run ini inspect ecg-foundation/config.ini
+has ini "^[0-9]+ options, for 1 run; "
+run pieces inspect "$CADRE_SRC/tests/samples/tokenizers/sp-bpe/tokenizer.model"
+has pieces "^tokenizer of SentencePiece: 560 pieces"
 run cache inspect "$(echo cache/*.cache | cut -d' ' -f1)"
 has cache "^cache of a tokenised data set: [0-9]+ records"
 

@@ -69,9 +69,26 @@ START_TEST(the_table_says_what_differs)
         "Speed is not ranked: the runs were made apart in time",
     };
     read_all();
-    cadre_runs_table(&runs, &text);
+    cadre_runs_table(&runs, 200, &text);
     expect(parts, sizeof parts / sizeof *parts);
+    ck_assert_ptr_null(strstr(cadre_text_str(&text), "Left out"));
     ck_assert_ptr_null(strstr(cadre_text_str(&text), "<two>| is another training"));
+}
+END_TEST
+
+START_TEST(a_narrow_terminal_has_fewer_columns)
+{
+    enum { COLUMNS = 60 };
+    static const char *const parts[] = {"Left out for width, see report.md: ", "memory",
+                                        "unfinished: 4 of 6 steps"};
+    read_all();
+    cadre_runs_table(&runs, COLUMNS, &text);
+    expect(parts, 3);
+    for (const char *line = cadre_text_str(&text); *line;) {
+        size_t n = strcspn(line, "\n");
+        ck_assert_msg(n <= COLUMNS, "%.*s", (int)n, line);
+        line += n + (line[n] == '\n');
+    }
 }
 END_TEST
 
@@ -281,6 +298,7 @@ Suite *test_suite(void)
     TCase *tc = tcase_create("runs");
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, the_table_says_what_differs);
+    tcase_add_test(tc, a_narrow_terminal_has_fewer_columns);
     tcase_add_test(tc, documents_escape_names);
     tcase_add_test(tc, the_page_draws_differences_of_the_same_training);
     tcase_add_test(tc, json_is_documented);
