@@ -63,14 +63,23 @@ static void show_value(const char *key, const json_t *value)
         printf("  %s = null\n", key);
 }
 
-cadre_status cadre_inspect_json(const char *path, struct cadre_error *err)
+static void show_keys(json_t *object)
 {
     enum { SHOWN = 40 };
-    json_t *object = NULL, *value;
+    size_t n = 0;
+    for (void *at = json_object_iter(object); at;
+         at = json_object_iter_next(object, at))
+        if (n++ < SHOWN)
+            show_value(json_object_iter_key(at), json_object_iter_value(at));
+    if (n > SHOWN)
+        printf("  and %zu keys more\n", n - SHOWN);
+}
+
+cadre_status cadre_inspect_json(const char *path, struct cadre_error *err)
+{
+    json_t *object = NULL;
     char *text = NULL;
     size_t bytes = 0;
-    const char *key;
-    size_t n = 0;
     cadre_status rc = cadre_path_read_file(path, MOST_BYTES, &text, &bytes, err);
     if (rc == CADRE_OK)
         rc = cadre_json_read(text, bytes, path, &object, err);
@@ -83,9 +92,7 @@ cadre_status cadre_inspect_json(const char *path, struct cadre_error *err)
         printf("JSON array of %zu entries\n", json_array_size(object));
     else
         printf("%s\n", kind_of(object));
-    json_object_foreach(object, key, value) if (n++ < SHOWN) show_value(key, value);
-    if (n > SHOWN)
-        printf("  and %zu keys more\n", n - SHOWN);
+    show_keys(object);
     json_decref(object);
     return CADRE_OK;
 }
@@ -123,8 +130,7 @@ cadre_status cadre_inspect_lines(const char *path, struct cadre_error *err)
 {
     char *text = NULL, *rest = NULL;
     size_t bytes = 0, n = 0;
-    json_t *last = NULL, *value;
-    const char *key;
+    json_t *last = NULL;
     cadre_status rc = cadre_path_read_file(path, MOST_BYTES, &text, &bytes, err);
     for (char *line = text ? strtok_r(text, "\n", &rest) : NULL; rc == CADRE_OK && line;
          line = strtok_r(NULL, "\n", &rest))
@@ -133,7 +139,7 @@ cadre_status cadre_inspect_lines(const char *path, struct cadre_error *err)
         rc = cadre_fail(err, CADRE_E_INVALID, "'%s' is an empty file", path);
     if (rc == CADRE_OK) {
         printf("%s: %zu; the last:\n", line_of(last), n);
-        json_object_foreach(last, key, value) show_value(key, value);
+        show_keys(last);
     }
     json_decref(last);
     free(text);
