@@ -13,7 +13,6 @@
 #include "config.h"
 #include "core/base/json.h"
 #include "core/base/memory.h"
-#include "core/base/terminal.h"
 #include "core/comm/module.h"
 #include "core/device/device.h"
 #include "core/device/module.h"
@@ -190,22 +189,6 @@ static void look_at_data(struct findings *f)
              (double)disk.f_bavail * (double)disk.f_frsize / 1073741824.0);
 }
 
-/* A program reads a finding a line. */
-static void print_lines(const struct findings *f)
-{
-    const bool terminal = isatty(STDOUT_FILENO) == 1;
-    const int columns = terminal ? cadre_terminal_columns(STDOUT_FILENO) : 1 << 20;
-    struct cadre_text out = {0};
-    char first[64];
-    for (int i = 0; i < f->n; i++) {
-        const struct finding *item = &f->item[i];
-        snprintf(first, sizeof first, "%-8s %-10s ", item->state, item->area);
-        cadre_terminal_wrap(&out, first, 20, item->text, columns);
-    }
-    fputs(out.failed ? "no memory\n" : cadre_text_str(&out), stdout);
-    cadre_text_fini(&out);
-}
-
 static cadre_status print_json(const struct findings *f, struct cadre_error *err)
 {
     struct cadre_json json;
@@ -243,8 +226,8 @@ static cadre_status doctor(const struct cadre_cli_args *args, struct cadre_error
         rc = print_json(f, err);
     else
         printf("%s\n", PACKAGE_STRING);
-    if (!args->json)
-        print_lines(f);
+    for (int i = 0; !args->json && i < f->n; i++)
+        printf("%-8s %-10s %s\n", f->item[i].state, f->item[i].area, f->item[i].text);
     free(f);
     return rc;
 }

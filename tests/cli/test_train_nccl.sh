@@ -151,14 +151,13 @@ awk -v out="$tmp/block" '
     /^```$/ { inside = 0 }
     inside { print >(out "." n) }' "$CADRE_SRC/docs/cuda.md"
 mkdir -p "$tmp/tree/conf"
-ln -s "$CADRE_BUILD" "$tmp/tree/build"
 sed -e 's/^layers .*/layers = 1/; s/^channels .*/channels = 16/; s/^context .*/context = 8/' \
     -e 's/^steps .*/steps = 2/; s/^eval_batches .*/eval_batches = 1/' \
     -e 's/^global_batch .*/global_batch = 2/; s/^micro_batch .*/micro_batch = 1/' \
     "$tmp/text.ini" >"$tmp/tree/conf/quickstart.ini"
 sed -i "s/:29500/:$(free_port)/" "$tmp/block.2"
 for block in 1 2; do
-    (cd "$tmp/tree" && bash -eu "$tmp/block.$block") >"$tmp/block.log" 2>&1 || {
+    (cd "$tmp/tree" && PATH=$CADRE_BUILD:$PATH bash -eu "$tmp/block.$block") >"$tmp/block.log" 2>&1 || {
         cat "$tmp/block.log"
         fail "block $block of docs/cuda.md"
     }
