@@ -141,7 +141,7 @@ static void put_row(struct cadre_text *out, char (*cells)[CADRE_RUNS_CELL],
 static void put_runs(const struct cadre_runs *runs, int columns, struct cadre_text *out,
                      struct cadre_text *words)
 {
-    static const int spare[] = {2, 7, 4, 6, 1, 5}; /* ranks, memory, tokens/s, ... */
+    static const int spare[] = {2, 7, 4, 6, 1, 5}; /* the first to go first */
     char cells[CADRE_RUNS_COLUMNS][CADRE_RUNS_CELL];
     int width[SHOWN], left_out = 0;
     for (int k = 0; k < SHOWN; k++)
@@ -163,8 +163,7 @@ static void put_runs(const struct cadre_runs *runs, int columns, struct cadre_te
     }
     for (int k = 0; k < SHOWN; k++)
         if (width[k] == 0)
-            cadre_text_printf(words, "%s%s",
-                              left_out++ ? ", " : "Left out for width, see report.md: ",
+            cadre_text_printf(words, "%s%s", left_out++ ? ", " : "Left out for width: ",
                               cadre_runs_heads[k]);
     if (left_out)
         cadre_text_append(words, "\n", 1);

@@ -79,7 +79,7 @@ END_TEST
 START_TEST(a_narrow_terminal_has_fewer_columns)
 {
     enum { COLUMNS = 60 };
-    static const char *const parts[] = {"Left out for width, see report.md: ", "memory",
+    static const char *const parts[] = {"Left out for width: ", "memory",
                                         "unfinished: 4 of 6 steps"};
     read_all();
     cadre_runs_table(&runs, COLUMNS, &text);
