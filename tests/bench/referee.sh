@@ -17,6 +17,10 @@ tries=${TRIES:-60} planted=${PLANTED:-20}
 export CADRE_PLUGIN_PATH=$build/tests/plugins/.libs${CADRE_PLUGIN_PATH:+:$CADRE_PLUGIN_PATH}
 settings "$@"
 
+write_letters strategy.stack=slow_step:1 device.kind=cpu device.threads=1 log.level=warn \
+    model.layers=2 model.channels=96 model.heads=4 model.context=64 train.steps=20 \
+    train.eval_batches=1
+
 # one PERCENT N: a comparison and its line.
 one() {
     local out=$tmp/out ini=$tmp/pair.ini
