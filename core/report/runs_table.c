@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Runs beside each other as texts: for a terminal, as report.md and as report.csv. */
-#include <inttypes.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/base/terminal.h"
-#include "core/base/utf8.h"
+#include "core/base/text_table.h"
 #include "core/page/build.h"
 #include "core/page/escape.h"
 #include "core/report/runs_private.h"
@@ -83,113 +83,64 @@ const char *cadre_runs_option(const struct cadre_runs *runs, size_t i, const cha
 
 /* ---- terminal ---- */
 
-static int width_of(const char *text)
-{
-    int width = 0;
-    for (size_t left = strlen(text); left > 0; width++) {
-        size_t n = cadre_utf8_char(text, left);
-        n = n > 0 ? n : 1;
-        text += n;
-        left -= n;
-    }
-    return width;
-}
-
-static int widest(int width, const char *text)
-{
-    int mine = width_of(text);
-    return mine > width ? mine : width;
-}
-
-static void put_cell(struct cadre_text *out, const char *text, int width, bool left,
-                     bool first)
-{
-    int pad = width - width_of(text);
-    cadre_text_printf(out, "%s%*s%s%*s", first ? "" : "  ", left ? 0 : pad, "", text,
-                      left ? pad : 0, "");
-}
-
-static void end_line(struct cadre_text *out)
-{
-    while (out->len > 0 && out->data[out->len - 1] == ' ')
-        out->data[--out->len] = '\0';
-    cadre_text_append(out, "\n", 1);
-}
-
 /* The last column, the machine, is in the notes where it matters. */
 enum { SHOWN = CADRE_RUNS_COLUMNS - 1 };
-
-static int total_of(const int *width)
-{
-    int total = -2;
-    for (int k = 0; k < SHOWN; k++)
-        total += width[k] ? width[k] + 2 : 0;
-    return total;
-}
-
-/* A column of width 0 is left out. */
-static void put_row(struct cadre_text *out, char (*cells)[CADRE_RUNS_CELL],
-                    const int *width)
-{
-    for (int k = 0; k < SHOWN; k++)
-        if (width[k])
-            put_cell(out, cells[k], width[k], cadre_runs_is_text(k), k == 0);
-    end_line(out);
-}
 
 /* Columns that do not fit are left out, and named in `words`. */
 static void put_runs(const struct cadre_runs *runs, int columns, struct cadre_text *out,
                      struct cadre_text *words)
 {
-    static const int spare[] = {2, 7, 4, 6, 1, 5}; /* the first to go first */
+    static const size_t spare[] = {2, 7, 4, 6, 1, 5}; /* the first to go first */
     char cells[CADRE_RUNS_COLUMNS][CADRE_RUNS_CELL];
-    int width[SHOWN], left_out = 0;
-    for (int k = 0; k < SHOWN; k++)
-        width[k] = width_of(cadre_runs_heads[k]);
+    bool is_text[SHOWN];
+    struct cadre_text left_out = {0};
+    struct cadre_text_table table = {.columns = SHOWN,
+                                     .is_text = is_text,
+                                     .spare = spare,
+                                     .n_spare = sizeof spare / sizeof spare[0]};
+    for (int k = 0; k < SHOWN; k++) {
+        is_text[k] = cadre_runs_is_text(k);
+        cadre_text_table_add(&table, cadre_runs_heads[k]);
+    }
     for (size_t i = 0; i < runs->n; i++) {
         cadre_runs_cells(runs, i, cells);
         for (int k = 0; k < SHOWN; k++)
-            width[k] = widest(width[k], cells[k]);
+            cadre_text_table_add(&table, cells[k]);
     }
-    for (size_t k = 0; k < sizeof spare / sizeof spare[0]; k++)
-        if (total_of(width) > columns)
-            width[spare[k]] = 0;
-    for (int k = 0; k < SHOWN; k++)
-        snprintf(cells[k], sizeof cells[k], "%s", cadre_runs_heads[k]);
-    put_row(out, cells, width);
-    for (size_t i = 0; i < runs->n; i++) {
-        cadre_runs_cells(runs, i, cells);
-        put_row(out, cells, width);
-    }
-    for (int k = 0; k < SHOWN; k++)
-        if (width[k] == 0)
-            cadre_text_printf(words, "%s%s", left_out++ ? ", " : "Left out for width: ",
-                              cadre_runs_heads[k]);
-    if (left_out)
-        cadre_text_append(words, "\n", 1);
+    cadre_text_table_print(&table, columns, out, &left_out);
+    if (left_out.len)
+        cadre_text_printf(words, "Left out for width: %s\n", cadre_text_str(&left_out));
+    out->failed = out->failed || left_out.failed;
+    cadre_text_fini(&left_out);
+    cadre_text_table_fini(&table);
 }
 
+/* A row an option, however wide: its values are nowhere else on the screen. */
 static void put_options(const struct cadre_runs *runs, struct cadre_text *out)
 {
     const struct cadre_options_diff *diff = &runs->diff;
-    int first = 6;
-    if (diff->n == 0)
+    struct cadre_text_table table = {.columns = runs->n + 1};
+    struct cadre_text none = {0};
+    bool *is_text = cadre_calloc(table.columns, sizeof *is_text);
+    out->failed = out->failed || !is_text;
+    if (diff->n == 0 || !is_text) {
+        free(is_text);
         return;
-    for (size_t k = 0; k < diff->n; k++)
-        first = widest(first, diff->key[k]);
-    for (size_t k = 0; k <= diff->n; k++) {
-        put_cell(out, k ? diff->key[k - 1] : "option", first, true, true);
-        for (size_t i = 0; i < runs->n; i++) {
-            int width = width_of(runs->name[i]);
-            for (size_t j = 0; j < diff->n; j++)
-                width = widest(width, cadre_runs_option(runs, i, diff->key[j]));
-            put_cell(out,
-                     k ? cadre_runs_option(runs, i, diff->key[k - 1]) : runs->name[i],
-                     width, true, false);
-        }
-        end_line(out);
     }
+    memset(is_text, true, table.columns * sizeof *is_text);
+    table.is_text = is_text;
+    cadre_text_table_add(&table, "option");
+    for (size_t i = 0; i < runs->n; i++)
+        cadre_text_table_add(&table, runs->name[i]);
+    for (size_t k = 0; k < diff->n; k++) {
+        cadre_text_table_add(&table, diff->key[k]);
+        for (size_t i = 0; i < runs->n; i++)
+            cadre_text_table_add(&table, cadre_runs_option(runs, i, diff->key[k]));
+    }
+    cadre_text_table_print(&table, INT_MAX, out, &none);
     cadre_text_append(out, "\n", 1);
+    cadre_text_table_fini(&table);
+    free(is_text);
 }
 
 void cadre_runs_table(const struct cadre_runs *runs, int columns,

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/compare/report/report_seeds.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "core/base/text_table.h"
 #include "core/compare/report/figure.h"
 #include "core/compare/verdict/seeds.h"
 #include "core/page/chart.h"
@@ -42,36 +44,27 @@ static void fill_row(const struct cadre_seed_group *g, row cells)
 
 /* ---- terminal ---- */
 
-static void put_row(struct cadre_text *out, const char *const *cells, const int *width)
-{
-    cadre_text_printf(out, "%-*s  %*s  %-*s  %s\n", width[0], cells[0], width[1],
-                      cells[1], width[2], cells[2], cells[3]);
-}
-
 void cadre_report_seeds_table(const struct cadre_comparison *c, struct cadre_text *out)
 {
+    static const bool is_text[COLUMNS] = {true, false, true, true};
+    struct cadre_text_table table = {.columns = COLUMNS, .is_text = is_text};
+    struct cadre_text none = {0};
     struct cadre_seeds seeds = {0};
-    int width[COLUMNS] = {0};
     row cells;
     if (!cadre_seeds_wanted(c))
         return;
     cadre_seeds_fill(&seeds, c);
-    for (size_t i = 0; i <= seeds.n; i++) {
-        if (i < seeds.n)
-            fill_row(&seeds.group[i], cells);
-        for (int k = 0; k < COLUMNS; k++) {
-            int length = (int)strlen(i < seeds.n ? cells[k] : HEADS[k]);
-            width[k] = length > width[k] ? length : width[k];
-        }
+    for (int k = 0; k < COLUMNS; k++)
+        cadre_text_table_add(&table, HEADS[k]);
+    for (size_t i = 0; i < seeds.n; i++) {
+        fill_row(&seeds.group[i], cells);
+        for (int k = 0; k < COLUMNS; k++)
+            cadre_text_table_add(&table, cells[k]);
     }
     cadre_text_append(out, "\n", 1);
-    put_row(out, HEADS, width);
-    for (size_t i = 0; i < seeds.n; i++) {
-        const char *const shown[COLUMNS] = {cells[0], cells[1], cells[2], cells[3]};
-        fill_row(&seeds.group[i], cells);
-        put_row(out, shown, width);
-    }
+    cadre_text_table_print(&table, INT_MAX, out, &none);
     out->failed = out->failed || seeds.failed;
+    cadre_text_table_fini(&table);
     cadre_seeds_fini(&seeds);
 }
 
