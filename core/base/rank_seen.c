@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/base/rank_seen.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -12,6 +13,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/memory.h"
+#include "core/base/path.h"
 
 #define TRIES 8
 #define MOST_RANKS 1000000
@@ -313,4 +315,39 @@ cadre_status cadre_rank_seen_read(const char *path, struct cadre_rank_seen *seen
     free(r.page[1]);
     close(r.fd);
     return rc;
+}
+
+/* ---- all pages of a run ---- */
+
+/* "rank-00003", and not what is being made beside it. */
+static bool is_page(const char *name)
+{
+    const char *digits = name + strlen("rank-");
+    return strncmp(name, "rank-", strlen("rank-")) == 0 && *digits &&
+           digits[strspn(digits, "0123456789")] == '\0';
+}
+
+int cadre_rank_seen_count(const char *dir, struct cadre_error *err)
+{
+    struct cadre_rank_seen *seen = cadre_calloc(1, sizeof *seen);
+    char *folder = cadre_path_join(dir, "status");
+    DIR *open = folder ? opendir(folder) : NULL;
+    int ranks = 0;
+    cadre_fail(err, CADRE_E_INVALID,
+               "'%s' has no status of a run: expected the folder that `cadre train` "
+               "trains into (--out), and a run that has begun",
+               dir);
+    for (struct dirent *entry; seen && open && ranks == 0 && (entry = readdir(open));) {
+        if (!is_page(entry->d_name))
+            continue;
+        char *path = cadre_path_join(folder, entry->d_name);
+        if (path && cadre_rank_seen_read(path, seen, err) == CADRE_OK)
+            ranks = seen->head.ranks;
+        free(path);
+    }
+    if (open)
+        closedir(open);
+    free(folder);
+    free(seen);
+    return ranks;
 }

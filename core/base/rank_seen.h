@@ -49,6 +49,10 @@ struct cadre_rank_seen {
 cadre_status cadre_rank_seen_read(const char *path, struct cadre_rank_seen *seen,
                                   struct cadre_error *err);
 
+/* The ranks of the run in DIR, as the first page there that can be read says. 0: none
+ * can. Errors: CADRE_E_INVALID, CADRE_E_IO of the last page that was tried. */
+int cadre_rank_seen_count(const char *dir, struct cadre_error *err);
+
 /* "starting", "training", ... and "forward", ..., "other". */
 const char *cadre_rank_state_name(enum cadre_rank_state state);
 const char *cadre_rank_phase_name(enum cadre_rank_phase phase);

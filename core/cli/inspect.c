@@ -272,12 +272,18 @@ static cadre_status show_certificate(const char *path, struct cadre_error *err)
     return rc;
 }
 
-/* A comparison: checks every certificate. The first that does not hold is the command's
- * error. */
+/* What the report concludes, and every certificate. The first that does not hold is the
+ * command's error. */
 static cadre_status show_comparison(const char *path, struct cadre_error *err)
 {
     glob_t found = {0};
-    cadre_status rc = CADRE_OK;
+    bool all_failed = false;
+    char *report = cadre_path_join(path, "report.json");
+    cadre_status rc = report ? cadre_inspect_comparison(report, &all_failed, err)
+                             : cadre_no_memory(err, "the path '%s'", path);
+    free(report);
+    if (rc != CADRE_OK || all_failed)
+        return rc;
     char *pattern = cadre_path_join(path, "certificate-*.json");
     if (!pattern)
         return cadre_no_memory(err, "the path '%s'", path);

@@ -75,25 +75,54 @@ static void show_keys(json_t *object)
         printf("  and %zu keys more\n", n - SHOWN);
 }
 
-cadre_status cadre_inspect_json(const char *path, struct cadre_error *err)
+static cadre_status read_json(const char *path, json_t **object,
+                              struct cadre_error *err)
 {
-    json_t *object = NULL;
     char *text = NULL;
     size_t bytes = 0;
     cadre_status rc = cadre_path_read_file(path, MOST_BYTES, &text, &bytes, err);
     if (rc == CADRE_OK)
-        rc = cadre_json_read(text, bytes, path, &object, err);
+        rc = cadre_json_read(text, bytes, path, object, err);
     if (rc == CADRE_E_INVALID && text)
         cadre_error_prefix(err, "damaged, or another kind of file");
     free(text);
-    if (rc != CADRE_OK)
-        return rc;
+    return rc;
+}
+
+cadre_status cadre_inspect_json(const char *path, struct cadre_error *err)
+{
+    json_t *object = NULL;
+    CADRE_TRY(read_json(path, &object, err));
     if (json_is_array(object))
         printf("JSON array of %zu entries\n", json_array_size(object));
     else
         printf("%s\n", kind_of(object));
     show_keys(object);
     json_decref(object);
+    return CADRE_OK;
+}
+
+cadre_status cadre_inspect_comparison(const char *path, bool *all_failed,
+                                      struct cadre_error *err)
+{
+    json_t *report = NULL;
+    CADRE_TRY(read_json(path, &report, err));
+    const json_t *runs = json_object_get(report, "runs");
+    const json_t *said = json_object_get(report, "conclusion");
+    const char *base = json_string_value(json_object_get(report, "baseline"));
+    const size_t n = json_array_size(runs);
+    size_t failed = 0;
+    for (size_t i = 0; i < n; i++)
+        failed += json_is_string(json_object_get(json_array_get(runs, i), "failure"));
+    printf("comparison of %zu run%s, baseline %s", n, n == 1 ? "" : "s",
+           base ? base : "unknown");
+    if (failed)
+        printf("; %zu failed", failed);
+    printf("\n");
+    for (size_t i = 0; i < json_array_size(said); i++)
+        printf("  %s\n", json_string_value(json_array_get(said, i)));
+    *all_failed = n > 0 && failed == n;
+    json_decref(report);
     return CADRE_OK;
 }
 

@@ -14,11 +14,11 @@
 #include "core/base/status_slot.h"
 #include "core/compare/child.h"
 #include "core/compare/equal.h"
+#include "core/compare/forewarn.h"
 #include "core/compare/measure.h"
 #include "core/compare/report/report.h"
 #include "core/compare/settings.h"
 #include "core/compare/task.h"
-#include "core/compare/timing/order.h"
 #include "core/compare/verdict/condition.h"
 #include "core/run/outdir.h"
 #include "core/run/resolved.h"
@@ -486,18 +486,18 @@ static cadre_status write_options(const struct comparing *x, struct cadre_error 
     return rc;
 }
 
-/* Told before anything trains, as it can be mended then. */
-static void warn_of_few_rounds(const struct comparing *x)
+static cadre_status forewarn(const struct comparing *x, struct cadre_error *err)
 {
-    const char *text = cadre_options_raw(x->request.options, "compare.rounds");
-    const long wanted = text ? strtol(text, NULL, 10) : 0;
-    bool timed = false;
-    for (size_t i = 0; i < x->c.n; i++)
-        timed = timed || !*x->c.run[i].untimed;
-    if (timed && wanted > 0 && wanted < CADRE_ROUNDS_LEAST)
-        cadre_log(CADRE_LOG_WARN, "compare",
-                  "%ld rounds rank nothing, %d are needed: raise compare.rounds",
-                  wanted, CADRE_ROUNDS_LEAST);
+    struct cadre_text lines = {0};
+    char *rest = NULL;
+    cadre_forewarn(&x->c, &x->arrangement.timetable, x->condition, x->n_conditions,
+                   &lines);
+    for (char *line = lines.data ? strtok_r(lines.data, "\n", &rest) : NULL; line;
+         line = strtok_r(NULL, "\n", &rest))
+        cadre_log(CADRE_LOG_WARN, "compare", "%s", line);
+    const bool failed = lines.failed;
+    cadre_text_fini(&lines);
+    return failed ? cadre_no_memory(err, "warnings") : CADRE_OK;
 }
 
 static cadre_status compare_all(struct comparing *x, struct cadre_error *err)
@@ -511,7 +511,7 @@ static cadre_status compare_all(struct comparing *x, struct cadre_error *err)
     }
     CADRE_TRY(cadre_run_lock_take(&x->lock, x->request.out, err));
     CADRE_TRY(write_options(x, err));
-    warn_of_few_rounds(x);
+    CADRE_TRY(forewarn(x, err));
     cadre_supervise_open(&x->watch);
     rc = train_all(x, err);
     if (rc == CADRE_OK)

@@ -157,20 +157,21 @@ static void fix_rounds(struct measuring *m, double round_s)
 {
     struct cadre_comparison *c = m->c;
     char time[32];
-    int wanted = cadre_rounds_wanted(m->n, CADRE_SPEED_ALPHA);
+    const int needed = cadre_rounds_needed(m->n, CADRE_SPEED_ALPHA);
     c->rounds = cadre_timetable_rounds(&m->timetable, m->n, round_s);
     cadre_log(CADRE_LOG_INFO, "compare", "%d rounds, about %s", c->rounds,
               cadre_measure_clock(c->rounds * round_s, time, sizeof time));
-    if (m->timetable.wanted > 0 && m->timetable.wanted < CADRE_ROUNDS_LEAST)
-        return; /* told before anything trained */
+    if (m->timetable.wanted > 0 && c->rounds == m->timetable.wanted)
+        return; /* forewarn.h told it before anything trained */
     if (c->rounds < CADRE_ROUNDS_LEAST)
         cadre_log(CADRE_LOG_WARN, "compare",
                   "%d rounds rank nothing, %d are needed: raise compare.budget",
                   c->rounds, CADRE_ROUNDS_LEAST);
-    else if (c->rounds < wanted)
+    else if (c->rounds < needed)
         cadre_log(CADRE_LOG_WARN, "compare",
-                  "%d rounds cannot tell one run from the %zu others, %d can",
-                  c->rounds, m->n - 1, wanted);
+                  "%d rounds cannot tell one run from the %zu others, %d can: raise "
+                  "compare.budget",
+                  c->rounds, m->n - 1, needed);
 }
 
 /* Disturbed rounds are made once more, at most a third as many as there are. */

@@ -279,6 +279,8 @@ cadre_status cadre_run_data_read(const char *dir, struct cadre_run_data *data,
     data->wanted = steps ? strtoll(steps, NULL, 10) : 0;
     CADRE_TRY(read_metrics(data, err));
     read_bench(data);
+    if (!cadre_run_data_finished(data))
+        cadre_run_end_read(dir, &data->end);
     return take_name(data, err);
 }
 
@@ -360,6 +362,7 @@ bool cadre_run_data_finished(const struct cadre_run_data *data)
 const char *cadre_run_data_state(const struct cadre_run_data *data, char *out,
                                  size_t size)
 {
+    static const char *const ends[] = {"stopped", "failed", "died"};
     const int64_t last = data->last_step;
     if (data->benchmark)
         snprintf(out, size,
@@ -367,9 +370,11 @@ const char *cadre_run_data_state(const struct cadre_run_data *data, char *out,
                                    : "unfinished benchmark, no bench.json");
     else if (cadre_run_data_finished(data))
         snprintf(out, size, "finished");
-    else if (has_ended(data))
-        snprintf(out, size, "stopped after step %" PRId64 " of %" PRId64, last,
-                 data->wanted);
+    else if ((has_ended(data) || data->end.how != CADRE_RUN_UNKNOWN) && data->wanted)
+        snprintf(out, size, "%s after step %" PRId64 " of %" PRId64,
+                 ends[data->end.how], last, data->wanted);
+    else if (data->end.how != CADRE_RUN_UNKNOWN)
+        snprintf(out, size, "%s after step %" PRId64, ends[data->end.how], last);
     else if (data->wanted)
         snprintf(out, size, "unfinished: %" PRId64 " of %" PRId64 " steps", last,
                  data->wanted);

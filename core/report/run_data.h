@@ -11,6 +11,7 @@
 #include "core/base/error.h"
 #include "core/config/ini.h"
 #include "core/report/curve.h"
+#include "core/report/run_end.h"
 #include "core/run/bench.h"
 #include "core/run/parts_of_step.h"
 
@@ -50,6 +51,7 @@ struct cadre_run_data {
     double parts_step_s; /* mean of step_s of the same steps */
     double last_valid, best_valid; /* validation losses; NaN: none */
     int64_t best_valid_step;
+    struct cadre_run_end end; /* of a run that did not finish */
 };
 
 /* Is DIR the folder of one run: has it metrics.jsonl, or a summary.json that is no
@@ -81,8 +83,8 @@ double cadre_run_data_largest(const struct cadre_run_data *data, const char *key
 const char *cadre_run_data_text(const struct cadre_run_data *data, const char *inside,
                                 const char *key);
 
-/* "finished", "stopped after step 12 of 20", "unfinished: 12 of 20 steps, no
- * summary.json", "benchmark". Returns out. */
+/* "finished", "stopped after step 12 of 20", "failed" or "died after step 12 of 20",
+ * "unfinished: 12 of 20 steps", "benchmark". Returns out. */
 const char *cadre_run_data_state(const struct cadre_run_data *data, char *out,
                                  size_t size);
 

@@ -116,6 +116,8 @@ static void put_setup(const struct cadre_run_data *data, struct cadre_text *out)
         return;
     }
     add(setup, "state", cadre_run_data_state(data, text, sizeof text));
+    if (*data->end.why)
+        add(setup, "failure", data->end.why);
     add(setup, "page written", cadre_page_date(date));
     add(setup, "page written by", cadre_page_build());
     add(setup, "folder", data->dir);

@@ -244,8 +244,9 @@ static void note_state(const struct cadre_runs *runs, size_t i, struct cadre_tex
     const struct cadre_run_data *run = runs->run[i];
     char state[128];
     if (!cadre_run_data_finished(run))
-        cadre_text_printf(out, "%s is not complete: %s.\n", runs->name[i],
-                          cadre_run_data_state(run, state, sizeof state));
+        cadre_text_printf(out, "%s is not complete: %s%s%s.\n", runs->name[i],
+                          cadre_run_data_state(run, state, sizeof state),
+                          *run->end.why ? ": " : "", run->end.why);
     if (run->unread)
         cadre_text_printf(out,
                           "%s: %zu line%s of metrics.jsonl %s no step and left out.\n",

@@ -66,6 +66,7 @@ static void put_run(struct cadre_json *json, const struct cadre_runs *runs, size
     cadre_json_put_string(json, "folder", run->dir);
     cadre_json_put_string(json, "state", cadre_run_data_state(run, text, sizeof text));
     cadre_json_put_bool(json, "finished", cadre_run_data_finished(run));
+    cadre_json_put_string(json, "failure", *run->end.why ? run->end.why : NULL);
     cadre_json_put_string(json, "build", cadre_run_data_text(run, NULL, "build"));
     cadre_json_put_string(json, "stack", cadre_run_data_option(run, "strategy.stack"));
     put_count(json, run, "ranks");

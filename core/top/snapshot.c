@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/top/snapshot.h"
 
-#include <dirent.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,40 +29,6 @@ cadre_top_last_step(const struct cadre_top_rank *rank)
 
 /* ---- reading ---- */
 
-/* "rank-00003", and not what is being made beside it. */
-static bool is_page(const char *name)
-{
-    const char *digits = name + strlen("rank-");
-    return strncmp(name, "rank-", strlen("rank-")) == 0 && *digits &&
-           digits[strspn(digits, "0123456789")] == '\0';
-}
-
-/* The first page in the folder that can be read says how many ranks there are. */
-static int count_ranks(const char *dir, struct cadre_error *err)
-{
-    struct cadre_rank_seen *seen = cadre_calloc(1, sizeof *seen);
-    char *folder = cadre_path_join(dir, "status");
-    DIR *open = folder ? opendir(folder) : NULL;
-    int ranks = 0;
-    cadre_fail(err, CADRE_E_INVALID,
-               "'%s' has no status of a run: expected the folder that `cadre train` "
-               "trains into (--out), and a run that has begun",
-               dir);
-    for (struct dirent *entry; seen && open && ranks == 0 && (entry = readdir(open));) {
-        if (!is_page(entry->d_name))
-            continue;
-        char *path = cadre_path_join(folder, entry->d_name);
-        if (path && cadre_rank_seen_read(path, seen, err) == CADRE_OK)
-            ranks = seen->head.ranks;
-        free(path);
-    }
-    if (open)
-        closedir(open);
-    free(folder);
-    free(seen);
-    return ranks;
-}
-
 static void read_rank(const char *dir, int index, int ranks,
                       struct cadre_top_rank *rank)
 {
@@ -87,7 +52,7 @@ cadre_status cadre_top_snapshot_take(const char *dir,
                                      struct cadre_top_snapshot *snapshot,
                                      struct cadre_error *err)
 {
-    const int ranks = count_ranks(dir, err);
+    const int ranks = cadre_rank_seen_count(dir, err);
     if (ranks == 0)
         return err->code;
     snapshot->dir = cadre_strdup(dir);

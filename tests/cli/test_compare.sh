@@ -38,6 +38,9 @@ done
 "$cadre" inspect "$tmp/near" >"$tmp/near.seen"
 [ "$(grep -c 'has the hashes that it states' "$tmp/near.seen")" -eq 2 ] ||
     fail "near: inspect of the folder does not check both certificates"
+grep -q '^comparison of 2 runs, baseline one$' "$tmp/near.seen" ||
+    fail "near: inspect does not say what the folder is"
+grep -q '^  All runs trained the same' "$tmp/near.seen" || fail "near: inspect concludes nothing"
 "$cadre" inspect "$tmp/near/certificate-two.json" >"$tmp/near.seen"
 grep -q 'verdict: \(within\|exact\), compared with one' "$tmp/near.seen" || fail "near: no verdict"
 grep -q 'has the hashes that it states' "$tmp/near.seen" || fail "near: not checked again"

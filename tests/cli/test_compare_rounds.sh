@@ -86,7 +86,11 @@ for name in few budget; do
         fail "$name: a run is ranked"
     grep -q '"fastest": null' "$tmp/$name/report.json" || fail "$name: has a fastest run"
 done
-compare none 0 "$pair"
+runs none 6 "$cadre" compare "$tmp/text.ini" --out "$tmp/none" --set compare.time=no \
+    --set "$pair" --fail-if 'speedup(same) < 0.9'
+sed '/compare: run 1 of/q' "$tmp/none.log" |
+    grep "fail-if 'speedup(same) < 0.9' will be undecided: .* not timed" >/dev/null ||
+    fail "none: no warning before anything trains"
 [ ! -e "$tmp/none/pieces.jsonl" ] || fail "none: timed"
 compare old 2 compare.repeats=3
 says old 'no option compare.repeats any more.*compare.rounds'
@@ -128,3 +132,8 @@ says failed 'run same was ended by signal 9'
 grep -q '"failure": "signal 9' "$tmp/failed/report.json" || fail "failed: report.json says nothing"
 [ ! -e "$tmp/failed/certificate-same.json" ] || fail "failed: a certificate of a failed run"
 [ -e "$tmp/failed/certificate-one.json" ] || fail "failed: no certificate of one"
+"$cadre" inspect "$tmp/failed" >"$tmp/failed.seen"
+grep -q 'comparison of .*; 1 failed' "$tmp/failed.seen" || fail "failed: inspect names no failure"
+grep -q '^  same .*failed: signal 9' "$tmp/failed.seen" || fail "failed: inspect has no reason"
+"$cadre" report "$tmp/failed/runs/same" --out "$tmp/failed-page" >"$tmp/failed-page.out"
+grep -q 'died after step [0-9]* of' "$tmp/failed-page.out" || fail "failed: report has no end of same"

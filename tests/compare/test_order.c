@@ -11,6 +11,10 @@ START_TEST(rounds_that_holm_needs)
     for (size_t runs = 0; runs < 10; runs++)
         ck_assert_int_eq(cadre_rounds_wanted(runs, 0.05), wanted[runs]);
     ck_assert_int_eq(cadre_rounds_wanted(64, 0.05), 12);
+    ck_assert_int_eq(cadre_rounds_needed(1, 0.05), 6);
+    ck_assert_int_eq(cadre_rounds_needed(2, 0.05), 6);
+    ck_assert_int_eq(cadre_rounds_needed(3, 0.05), 7); /* 2^-6 <= 0.025 */
+    ck_assert_int_eq(cadre_rounds_needed(64, 0.05), 12);
 }
 END_TEST
 

@@ -6,13 +6,19 @@
 
 #include "core/base/rng.h"
 
-int cadre_rounds_wanted(size_t runs, double alpha)
+int cadre_rounds_needed(size_t runs, double alpha)
 {
-    int rounds = CADRE_ROUNDS_DEFAULT;
+    int rounds = CADRE_ROUNDS_LEAST;
     double least = runs > 1 ? alpha / (double)(runs - 1) : 1;
     while (ldexp(1, 1 - rounds) > least)
         rounds++;
     return rounds;
+}
+
+int cadre_rounds_wanted(size_t runs, double alpha)
+{
+    int needed = cadre_rounds_needed(runs, alpha);
+    return needed > CADRE_ROUNDS_DEFAULT ? needed : CADRE_ROUNDS_DEFAULT;
 }
 
 void cadre_round_order(uint64_t seed, int round, size_t n, bool mirror, size_t *order)

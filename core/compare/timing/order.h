@@ -15,8 +15,11 @@ enum {
     CADRE_ROUNDS_DEFAULT = 8,
 };
 
-/* Rounds of a comparison of `runs` timed runs: 8, or as many as Holm's procedure needs
- * so that one run can be told from all others: 2^(1-n) <= alpha / (runs - 1). */
+/* Rounds n that Holm's procedure needs so that one of `runs` timed runs can be told
+ * from all others: 2^(1-n) <= alpha / (runs - 1), and 6 at least. */
+int cadre_rounds_needed(size_t runs, double alpha);
+
+/* Rounds of a comparison: 8, or those that are needed. */
 int cadre_rounds_wanted(size_t runs, double alpha);
 
 /* The runs of round `round` in their order: 2 n indices with mirror, else n. `seed` is
