@@ -272,18 +272,12 @@ static cadre_status show_certificate(const char *path, struct cadre_error *err)
     return rc;
 }
 
-/* What the report concludes, and every certificate. The first that does not hold is the
- * command's error. */
-static cadre_status show_comparison(const char *path, struct cadre_error *err)
+/* Every certificate of the comparison in the folder. The first that does not hold is
+ * the error. */
+static cadre_status show_certificates(const char *path, struct cadre_error *err)
 {
     glob_t found = {0};
-    bool all_failed = false;
-    char *report = cadre_path_join(path, "report.json");
-    cadre_status rc = report ? cadre_inspect_comparison(report, &all_failed, err)
-                             : cadre_no_memory(err, "the path '%s'", path);
-    free(report);
-    if (rc != CADRE_OK || all_failed)
-        return rc;
+    cadre_status rc = CADRE_OK;
     char *pattern = cadre_path_join(path, "certificate-*.json");
     if (!pattern)
         return cadre_no_memory(err, "the path '%s'", path);
@@ -307,6 +301,25 @@ static cadre_status show_comparison(const char *path, struct cadre_error *err)
             rc = cadre_fail(err, seen, "%s", one.text);
     }
     globfree(&found);
+    return rc;
+}
+
+/* What a comparison concluded is told only where its certificates hold. */
+static cadre_status show_comparison(const char *path, struct cadre_error *err)
+{
+    bool all_failed = false;
+    struct cadre_text text = {0};
+    char *report = cadre_path_join(path, "report.json");
+    cadre_status rc = report ? cadre_inspect_comparison(report, &text, &all_failed, err)
+                             : cadre_no_memory(err, "the path '%s'", path);
+    if (rc == CADRE_OK && !all_failed)
+        rc = show_certificates(path, err);
+    if (rc == CADRE_OK && text.failed)
+        rc = cadre_no_memory(err, "the conclusion");
+    if (rc == CADRE_OK)
+        fputs(cadre_text_str(&text), stdout);
+    cadre_text_fini(&text);
+    free(report);
     return rc;
 }
 

@@ -102,8 +102,8 @@ cadre_status cadre_inspect_json(const char *path, struct cadre_error *err)
     return CADRE_OK;
 }
 
-cadre_status cadre_inspect_comparison(const char *path, bool *all_failed,
-                                      struct cadre_error *err)
+cadre_status cadre_inspect_comparison(const char *path, struct cadre_text *out,
+                                      bool *all_failed, struct cadre_error *err)
 {
     json_t *report = NULL;
     CADRE_TRY(read_json(path, &report, err));
@@ -114,13 +114,15 @@ cadre_status cadre_inspect_comparison(const char *path, bool *all_failed,
     size_t failed = 0;
     for (size_t i = 0; i < n; i++)
         failed += json_is_string(json_object_get(json_array_get(runs, i), "failure"));
-    printf("comparison of %zu run%s, baseline %s", n, n == 1 ? "" : "s",
-           base ? base : "unknown");
+    cadre_text_printf(out, "comparison of %zu run%s, baseline %s", n, n == 1 ? "" : "s",
+                      base ? base : "unknown");
     if (failed)
-        printf("; %zu failed", failed);
-    printf("\n");
-    for (size_t i = 0; i < json_array_size(said); i++)
-        printf("  %s\n", json_string_value(json_array_get(said, i)));
+        cadre_text_printf(out, "; %zu failed", failed);
+    cadre_text_append(out, "\n", 1);
+    for (size_t i = 0; i < json_array_size(said); i++) {
+        const char *line = json_string_value(json_array_get(said, i));
+        cadre_text_printf(out, "  %s\n", line ? line : "");
+    }
     *all_failed = n > 0 && failed == n;
     json_decref(report);
     return CADRE_OK;

@@ -7,15 +7,16 @@
 #include <stdbool.h>
 
 #include "core/base/error.h"
+#include "core/base/memory.h"
 
 /* Say which file of a run, a comparison or a model it is, with its main figures.
  * Errors: CADRE_E_INVALID for a file that is damaged or no JSON; CADRE_E_RESOURCE. */
 cadre_status cadre_inspect_json(const char *path, struct cadre_error *err);
 
-/* Say what the report.json of a comparison concludes, and set *all_failed: then it has
- * no certificates. Errors as above. */
-cadre_status cadre_inspect_comparison(const char *path, bool *all_failed,
-                                      struct cadre_error *err);
+/* Append what the report.json of a comparison concludes, and set *all_failed: then it
+ * has no certificates. Errors as above. */
+cadre_status cadre_inspect_comparison(const char *path, struct cadre_text *out,
+                                      bool *all_failed, struct cadre_error *err);
 
 /* Say whose lines they are, how many, and what the last one says; one that is no JSON
  * object is named. Errors as above. */

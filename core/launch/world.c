@@ -46,8 +46,9 @@ cadre_world_handshake_compare(const struct cadre_world_handshake *zero,
                         "ini file");
     else if (zero->first_step != handshake->first_step)
         rc = cadre_fail(err, CADRE_E_INVALID,
-                        "it resumes after step %lld, rank 0 after step %lld: the run's "
-                        "folder must be the same for all ranks",
+                        "it resumes after step %lld, rank 0 after step %lld: all ranks "
+                        "must see one folder of the run; on a network file system "
+                        "start again when all hosts list the newest checkpoint",
                         (long long)handshake->first_step, (long long)zero->first_step);
     if (rc != CADRE_OK)
         cadre_error_prefix(err, "rank %d", rank);

@@ -17,6 +17,7 @@
 #include "core/run/metrics.h"
 #include "core/run/passes.h"
 #include "core/run/rank_status.h"
+#include "core/run/rundir.h"
 #include "core/train/benchmark.h"
 #include "core/train/evaluate.h"
 #include "core/train/metering.h"
@@ -432,6 +433,8 @@ static cadre_status record(struct cadre_rank *rank, struct cadre_writer *writer,
                            struct cadre_error *err)
 {
     struct recorder recorder = {0};
+    /* not before: ranks that do not agree on the checkpoint must lose no line */
+    CADRE_TRY(cadre_rundir_cut_metrics(run->spec->out, run->first_step, err));
     CADRE_TRY(cadre_metrics_open(run->spec, &recorder.metrics, err));
     cadre_status rc =
         cadre_export_open(run->spec, rank, run->first_step, &recorder.export, err);

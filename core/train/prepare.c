@@ -186,8 +186,6 @@ cadre_status cadre_train_prepare(const struct cadre_train_run *run,
     if (rc == CADRE_OK)
         rc = cadre_rundir_prepare(spec, resuming, lock, err);
     if (rc == CADRE_OK)
-        rc = cadre_rundir_cut_metrics(spec->out, run->first_step, err);
-    if (rc == CADRE_OK)
         rc = cadre_idle_measure(spec, run->external != NULL, err);
     if (rc == CADRE_OK)
         rc = cadre_costs_write(spec, err);

@@ -321,6 +321,8 @@ wrong "short.*model.safetensors" inspect short
 wrong "compare|\[run:" compare first.ini
 mkdir report
 touch report/report.json
+wrong "damaged, or another kind of file: 'report/report.json' line 1: expected JSON" inspect report
+echo '{"baseline": "a", "runs": [{"name": "a", "failure": null}]}' >report/report.json
 wrong "report' has a report.json, but no certificate" inspect report
 printf '{"version": 1, "run": {' >report/certificate-a.json
 wrong "report/certificate-a.json' is no certificate: it is damaged" inspect report
