@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Every strategy and every legal stack of them, against `single`, in exact mode: the same
-# bits of losses, gradient norms, parameters and optimizer states after 30 steps with
+# bits of losses, gradient norms, parameters and optimizer states after 6 steps with
 # accumulation and clipping. Stacks with tensor have the bits of each other, and stay
 # close to `single`; with run.exact_parts they have its bits. Plugins along renamed axes,
 # unequal numbers of micro-batches, divisions that change in the middle and Muon as optimizer
 # are among them. Replicas of diloco have the losses of `single` under the setting that it
 # names, whatever a replica is made of. Illegal stacks are refused, naming both plugins and
 # the effect.
-# CADRE_TEST_SLOW=1 takes 30 steps and every pair of stack, form of the model, precision,
-# optimizer and kind of rank; =2 takes every combination of them.
+# CADRE_TEST_SLOW=1 takes 12 steps and every pair of stack, form of the model, precision,
+# optimizer and kind of rank; =2 takes 30 and every combination of them.
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/train_lib.sh"
 
@@ -18,6 +18,8 @@ split_schedule=$(test_plugin split_schedule)
 common="run.exact=yes train.steps=30 model.layers=4 strategy.plugin_path=${ranges%/*}"
 if [ "$slow" != 1 ]; then
     common="${common/=30/=6}"
+elif [ "$full" != 1 ]; then
+    common="${common/=30/=12}" # past every change that a list asks for
 fi
 
 # Stack and further options of each line are trained; the bits are those of `single`.
