@@ -15,6 +15,7 @@
 #include "core/checkpoint/format/checkpoint.h"
 #include "core/checkpoint/format/hf.h"
 #include "core/cli/inspect_files.h"
+#include "core/compare/compare.h"
 #include "core/compare/verdict/certificate.h"
 #include "core/data/cache/cache_format.h"
 #include "core/data/text/token_file.h"
@@ -304,15 +305,16 @@ static cadre_status show_certificates(const char *path, struct cadre_error *err)
     return rc;
 }
 
-/* What a comparison concluded is told only where its certificates hold. */
+/* Of a comparison or of runs. What was concluded is told where all certificates hold.
+ */
 static cadre_status show_comparison(const char *path, struct cadre_error *err)
 {
-    bool all_failed = false;
+    bool certified = false;
     struct cadre_text text = {0};
     char *report = cadre_path_join(path, "report.json");
-    cadre_status rc = report ? cadre_inspect_comparison(report, &text, &all_failed, err)
+    cadre_status rc = report ? cadre_inspect_comparison(report, &text, &certified, err)
                              : cadre_no_memory(err, "the path '%s'", path);
-    if (rc == CADRE_OK && !all_failed)
+    if (rc == CADRE_OK && certified)
         rc = show_certificates(path, err);
     if (rc == CADRE_OK && text.failed)
         rc = cadre_no_memory(err, "the conclusion");
@@ -329,6 +331,12 @@ static cadre_status show_folder(const char *path, struct cadre_error *err)
         return show_checkpoint(path, err);
     if (has(path, "report.json"))
         return show_comparison(path, err);
+    if (has(path, CADRE_COMPARISON_INI)) {
+        printf("comparison without a report: it was stopped, or is at work; `cadre "
+               "compare %s` continues it\n",
+               path);
+        return CADRE_OK;
+    }
     if (has(path, "config.ini"))
         return show_run(path, err);
     if (has(path, "config.json"))

@@ -13,10 +13,10 @@
  * Errors: CADRE_E_INVALID for a file that is damaged or no JSON; CADRE_E_RESOURCE. */
 cadre_status cadre_inspect_json(const char *path, struct cadre_error *err);
 
-/* Append what the report.json of a comparison concludes, and set *all_failed: then it
- * has no certificates. Errors as above. */
+/* Append what the report.json of a comparison concludes, or which runs that of `cadre
+ * report` has. *certified: certificates lie beside it. Errors as above. */
 cadre_status cadre_inspect_comparison(const char *path, struct cadre_text *out,
-                                      bool *all_failed, struct cadre_error *err);
+                                      bool *certified, struct cadre_error *err);
 
 /* Say whose lines they are, how many, and what the last one says; one that is no JSON
  * object is named. Errors as above. */

@@ -96,6 +96,19 @@ static int device_of(const struct cadre_train_place *place)
     return external->local_rank >= 0 ? external->local_rank : external->rank;
 }
 
+/* A file of a comparison trains here too, as what all its runs have in common. */
+static void warn_of_runs(const struct cadre_options *options)
+{
+    char **names = NULL;
+    size_t n = 0;
+    const char *vary = cadre_options_raw(options, "compare.vary");
+    if (cadre_options_list_runs(options, &names, &n, NULL) == CADRE_OK || *vary)
+        cadre_log(CADRE_LOG_WARN, "train",
+                  "the file has the runs of a comparison, and none of them is trained: "
+                  "name one by --run NAME, or train all by `cadre compare`");
+    free(names);
+}
+
 /* What this process does. */
 struct training {
     const struct cadre_cli_args *args;
@@ -245,6 +258,8 @@ static cadre_status train(const struct cadre_cli_args *args, struct cadre_error 
     }
     if (args->folder && is_teller(&t))
         tell_folder(args);
+    if (!args->run && is_teller(&t))
+        warn_of_runs(options);
     CADRE_TRY_OR(cadre_spec_create(options, &request, &spec, err), fail);
     CADRE_TRY_OR(find_sweep(args, loaded, spec, place, &sweep, err), fail);
     rc = sweep ? train_sweep(&t, spec, sweep, err) : train_one(&t, &spec, err);

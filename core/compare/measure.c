@@ -45,6 +45,7 @@ static void give_up(struct measuring *m, size_t run,
 {
     struct cadre_compared_run *it = &m->c->run[run];
     snprintf(it->untimed, sizeof it->untimed, "%s", failure->why);
+    it->lost = true;
     cadre_log(CADRE_LOG_WARN, "compare", "%s: %s; it is not timed any more", it->name,
               it->untimed);
     cadre_pieces_drop(&m->pieces, run);

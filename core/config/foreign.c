@@ -54,6 +54,7 @@ static const struct cadre_foreign table[] = {
     {MEGATRON, "seq-length", "model.context", ""},
     {MEGATRON, "max-position-embeddings", "model.context", ""},
     {MEGATRON, "num-experts", "model.experts", ""},
+    {MEGATRON, "group-query-attention", "model.kv_heads", ""},
     {MEGATRON, "moe-aux-loss-coeff", "model.expert_balance", ""},
     {MEGATRON, "norm-epsilon", "model.norm_eps", ""},
     {MEGATRON, "rotary-base", "model.rope_theta", ""},
@@ -178,6 +179,7 @@ static const struct cadre_foreign table[] = {
     {TITAN, "checkpoint.async_mode", "checkpoint.async", " = yes"},
     {TITAN, "checkpoint.load_step", "checkpoint.resume", ""},
     {TITAN, "metrics.log_freq", "log.every", ""},
+    {TITAN, "metrics.enable_tensorboard", "log.tensorboard", " = yes"},
     {TITAN, "profiling.enable_profiling", "log.trace", " = yes"},
     {TITAN, "comm.init_timeout_seconds", "comm.timeout", ""},
     {HF, "output_dir", "run.out", ""},
@@ -195,6 +197,8 @@ enum { N_TABLE = sizeof table / sizeof table[0] };
 /* Words that stand in strategy.stack elsewhere. */
 static const char *const strategies[][2] = {
     {"fsdp", "FSDP is zero with zero.stage = 3"},
+    {"fsdp1", "FSDP is zero with zero.stage = 3"},
+    {"simple_fsdp", "FSDP is zero with zero.stage = 3"},
     {"fsdp2", "FSDP is zero with zero.stage = 3"},
     {"fully_shard", "FSDP is zero with zero.stage = 3"},
     {"fullyshardeddataparallel", "FSDP is zero with zero.stage = 3"},
@@ -215,6 +219,20 @@ static const char *const strategies[][2] = {
     {"sp", "sequence parallelism is tensor with tensor.sequence_parallel = yes"},
     {"sequence_parallel",
      "sequence parallelism is tensor with tensor.sequence_parallel = yes"},
+    {"cp",
+     "there is no context parallelism; tensor with tensor.sequence_parallel = yes "
+     "divides what lies between the products along the sequence"},
+    {"context_parallel", "there is no context parallelism; tensor with "
+                         "tensor.sequence_parallel = yes divides what lies between the "
+                         "products along the sequence"},
+    {"ulysses",
+     "there is no Ulysses; tensor with tensor.sequence_parallel = yes divides "
+     "what lies between the products along the sequence"},
+    {"ep", "there is no expert parallelism; model.experts are sharded by zero"},
+    {"expert_parallel",
+     "there is no expert parallelism; model.experts are sharded by zero"},
+    {"moe", "experts are of the model: model.experts"},
+    {"vpp", "virtual pipeline stages are pipeline with pipeline.chunks"},
     {"pp", "pipeline parallelism is pipeline"},
     {"pipeline_parallel", "pipeline parallelism is pipeline"},
     {"gpipe", "GPipe is pipeline with pipeline.schedule = gpipe"},

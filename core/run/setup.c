@@ -149,6 +149,14 @@ static void warn_of_cores(const struct cadre_spec *spec,
                   setup->cores - threads, setup->cores);
 }
 
+static void warn_of_trace(const struct cadre_spec *spec)
+{
+    const struct cadre_config_log *log = &spec->config.log;
+    if (!log->trace && log->trace_format == CADRE_CONFIG_KINETO)
+        cadre_log(CADRE_LOG_WARN, "train",
+                  "log.trace_format = kineto does nothing without log.trace = yes");
+}
+
 /* A file may serve several stacks; what was typed was meant for this run. */
 static void warn_of_options(const struct cadre_spec *spec)
 {
@@ -171,6 +179,7 @@ void cadre_setup_tell(const struct cadre_spec *spec, const struct cadre_setup *s
                   cadre_spec_pace(spec));
     warn_of_cores(spec, setup);
     warn_of_options(spec);
+    warn_of_trace(spec);
 }
 
 /* ---- the file ---- */

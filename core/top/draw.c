@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "core/base/json.h"
+#include "core/base/path.h"
 #include "core/top/find.h"
 #include "core/top/show.h"
 
@@ -124,6 +125,23 @@ static cadre_status draw(const struct cadre_top_request *request,
     return rc != CADRE_OK || out->failed ? cadre_no_memory(err, "a frame") : CADRE_OK;
 }
 
+/* Between two runs of a sweep or a comparison none is at work: that is over where its
+ * report is there. */
+static bool is_over(const char *dir, const struct moment *m)
+{
+    static const char *const reports[] = {"report.json", "instances.json"};
+    bool reported = m->runs.n == 1;
+    for (size_t i = 0; i < m->runs.n; i++)
+        if (is_at_work(&m->snapshot[i]))
+            return false;
+    for (size_t i = 0; !reported && i < sizeof reports / sizeof reports[0]; i++) {
+        char *path = cadre_path_join(dir, reports[i]);
+        reported = path && cadre_path_exists(path);
+        free(path);
+    }
+    return reported;
+}
+
 cadre_status cadre_top_draw(const struct cadre_top_request *request,
                             const struct cadre_top_look *look, struct cadre_text *out,
                             bool *over, struct cadre_error *err)
@@ -133,8 +151,8 @@ cadre_status cadre_top_draw(const struct cadre_top_request *request,
     *over = false;
     if (rc == CADRE_OK && m.snapshot)
         rc = draw(request, look, &m, out, err);
-    if (rc == CADRE_OK && m.runs.n == 1 && m.snapshot)
-        *over = !is_at_work(m.snapshot);
+    if (rc == CADRE_OK && m.snapshot)
+        *over = is_over(request->dir, &m);
     close_moment(&m);
     return rc;
 }

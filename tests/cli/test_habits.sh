@@ -65,6 +65,19 @@ runs on 0 "$cadre" compare both
 said on "continuing the comparison in 'both'"
 said on "run 1 of 2, one.*done before"
 said on "run 2 of 2, two.*done before"
+runs without 0 "$cadre" train two.ini --out without "${few[@]}"
+said without "the file has the runs of a comparison, and none of them is trained: .*--run NAME"
+runs with 0 "$cadre" train two.ini --out with --run two "${few[@]}"
+silent with 'runs of a comparison'
+runs kineto 0 "$cadre" train text.ini --out kineto "${few[@]}" --set log.trace_format=kineto
+said kineto "log.trace_format = kineto does nothing without log.trace = yes"
+runs pages 0 "$cadre" report with without --out pages
+runs pages 0 "$cadre" inspect pages
+grep -qx 'report on 2 runs, not ranked' pages.out || fail "pages: $(cat pages.out)"
+cp -r both stopped
+rm stopped/report.json
+runs stopped 0 "$cadre" inspect stopped
+grep -q 'comparison without a report: ' stopped.out || fail "stopped: $(cat stopped.out)"
 runs wrong 2 "$cadre" train both
 said wrong "folder of a comparison, whose runs are in 'both/runs'"
 runs wrong 2 "$cadre" compare first

@@ -211,6 +211,19 @@ START_TEST(where_nothing_is_ranked_figures_stay)
 END_TEST
 
 /* Steps of a run that changes training are not compared, its time to a loss is. */
+/* By steps of 0.2 and 0.05 s: two ranks cannot do the work of four. */
+START_TEST(an_efficiency_of_untimed_runs_may_be_implausible)
+{
+    const struct fixture_run runs[] = {{.name = "base", .step_s = 0.2},
+                                       {.name = "two", .ranks = 2, .step_s = 0.05},
+                                       {.name = "half", .ranks = 2, .step_s = 0.1}};
+    fixture_judge(dir, runs, 3, NULL, &c);
+    ck_assert_str_eq(c.run[1].implausible,
+                     "efficiency of 200 % by trainings that were not timed in turns");
+    ck_assert_str_eq(c.run[2].implausible, "");
+}
+END_TEST
+
 START_TEST(the_time_to_a_loss_is_judged_apart)
 {
     const struct fixture_run runs[] = {
@@ -272,6 +285,7 @@ Suite *test_suite(void)
                         sizeof cannot / sizeof cannot[0]);
     tcase_add_test(tc, a_faster_run_of_as_many_ranks_is_plausible);
     tcase_add_test(tc, where_nothing_is_ranked_figures_stay);
+    tcase_add_test(tc, an_efficiency_of_untimed_runs_may_be_implausible);
     tcase_add_loop_test(tc, the_time_to_a_loss_is_judged_apart, 0, 2);
     tcase_add_test(tc, the_price_of_exact_mode_has_an_interval);
     suite_add_tcase(suite, tc);

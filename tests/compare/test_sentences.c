@@ -116,6 +116,12 @@ START_TEST(nothing_is_ranked_with_a_reason)
         timed_set(&c, i, NAN, 1.5, NAN, CADRE_SPEED_NOT_RANKED);
     snprintf(c.unranked, sizeof c.unranked, "each run was started once");
     say();
+    c.run[2].lost = true;
+    snprintf(c.run[2].untimed, sizeof c.run[2].untimed, "piece 1 ended with signal 9");
+    say();
+    ck_assert_int_eq(tone_of("slow (single) failed while it was timed: piece 1 ended "
+                             "with signal 9."),
+                     CADRE_TONE_BAD);
     ck_assert_int_eq(tone_of("No run is ranked by speed: each run was started once."),
                      CADRE_TONE_OPEN);
     ck_assert_int_eq(tone_of("quick"), -1);

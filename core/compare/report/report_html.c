@@ -131,6 +131,7 @@ static void put_certificate(struct cadre_text *out,
     char text[96], hex[17];
     bool held = run->limit != CADRE_LIMIT_NONE;
     cadre_page_row_begin(out, run->name);
+    cadre_page_cell(out, "l", cadre_equal_name(run->equal));
     cadre_page_cell(out, "l w", run->layout);
     snprintf(text, sizeof text, "%zu", run->record.n);
     cadre_page_cell(out, "", text);
@@ -141,13 +142,13 @@ static void put_certificate(struct cadre_text *out,
     cadre_page_cell(out, "",
                     held ? ulp_text(run->diff.of[0].ulp_max, text, sizeof text) : "-");
     cadre_page_cell(out, "l", cadre_limit_name(run->limit));
-    cadre_page_cell(out, "l", cadre_equal_name(run->equal));
     cadre_page_row_end(out);
 }
 
 static void put_certificates(struct cadre_text *out, const struct cadre_comparison *c)
 {
     static const struct cadre_page_column head[] = {{"run", true},
+                                                    {"verdict", true},
                                                     {"layout", true},
                                                     {"steps", false},
                                                     {"hash of losses", true},
@@ -155,8 +156,7 @@ static void put_certificates(struct cadre_text *out, const struct cadre_comparis
                                                     {"loss difference", false},
                                                     {"parameter difference", false},
                                                     {"ULP", false},
-                                                    {"limits", true},
-                                                    {"verdict", true}};
+                                                    {"limits", true}};
     cadre_text_printf(out, "<h2>Certificates</h2>\n");
     cadre_page_table_begin(
         out, "What was compared of each run, and how far it lies from the baseline",
@@ -215,6 +215,8 @@ static void put_run_files(struct cadre_text *out, const struct cadre_compared_ru
     if (certificate)
         put_link(out, certificate, true);
     if (lies_below(run)) {
+        if (!run->instances && !*run->failure)
+            put_run_link(out, run->name, "run.html");
         put_run_link(out, run->name, "config.ini");
         put_run_link(out, run->name, "summary.json");
         if (!run->instances)

@@ -41,6 +41,12 @@ static void put_table(const struct cadre_comparison *c, int screen,
             cadre_text_table_add(&table, cells.of[columns[k]]);
     }
     cadre_text_table_print(&table, screen, out, &left_out);
+    static const enum cadre_cell extra[] = {CADRE_CELL_JOULES, CADRE_CELL_MFU,
+                                            CADRE_CELL_PRICE};
+    for (size_t k = 0; k < sizeof extra / sizeof extra[0]; k++)
+        if (!cadre_cells_is_empty(c, extra[k]))
+            cadre_text_printf(&left_out, "%s%s", left_out.len ? ", " : "",
+                              cadre_cells_head(extra[k]));
     if (left_out.len)
         cadre_text_printf(words, "Left out for width, see report.md: %s.\n",
                           cadre_text_str(&left_out));

@@ -189,6 +189,13 @@ static void say_nothing_cadre_report_is_ranked(struct cadre_sentences *s,
     cadre_text_printf(&text, "No run is ranked by speed: %s.",
                       *why ? why : "no rounds were timed");
     add(s, CADRE_TONE_OPEN, &text);
+    for (size_t i = 0; i < c->n; i++) {
+        if (!c->run[i].lost)
+            continue;
+        cadre_sentences_put_run(&text, &c->run[i]);
+        cadre_text_printf(&text, " failed while it was timed: %s.", c->run[i].untimed);
+        add(s, CADRE_TONE_BAD, &text);
+    }
 }
 
 /* What the same program differs by from itself, beside the claims. */

@@ -146,6 +146,7 @@ struct cadre_compared_run {
     struct cadre_record record; /* of the training that is judged for equality */
     char failure[256]; /* why it has no record, "" if it has one */
     char untimed[160]; /* why no pieces of it are timed, "" if some are */
+    bool lost; /* for a piece of it failed */
     struct cadre_step_parts *parts; /* (n_parts) of its timed pieces but the warm-up's:
                                        fractions of a step; owned */
     size_t n_parts;

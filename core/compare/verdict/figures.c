@@ -92,6 +92,15 @@ static bool above(const struct cadre_interval *interval, double limit)
     return interval->low > limit;
 }
 
+/* Trainings apart in time: there is no interval, and more than all is too much. */
+static void find_implausible_apart(struct cadre_compared_run *run)
+{
+    if (run->N > 1 && run->efficiency.value > 1)
+        snprintf(run->implausible, sizeof run->implausible,
+                 "efficiency of %.0f %% by trainings that were not timed in turns",
+                 100 * run->efficiency.value);
+}
+
 /* With the ranks of the baseline a run may well be the better one: more than its share
  * of time is impossible only for more ranks. */
 static void find_implausible(const struct cadre_comparison *c, size_t i)
@@ -238,6 +247,8 @@ cadre_status cadre_figures_fill(struct cadre_comparison *c, struct cadre_error *
         run->target_s = unbounded(NAN);
         take_record(c, run);
         take_efficiency(run);
+        if (c->n_pieces == 0)
+            find_implausible_apart(run);
         if (ideal)
             ideal[i] = run->N;
     }
