@@ -276,6 +276,7 @@ static void make_training(struct cadre_spec *spec)
         .beta = c->tune.beta,
         .smoothing = c->tune.label_smoothing,
     };
+    run->model.logit_sums = run->preference.on;
     run->loss_scale = (double)c->train.loss_scale;
     spec->steps = steps_of(spec);
     run->optim = (struct cadre_optimizer_config){
