@@ -220,6 +220,9 @@ static cadre_status open_data(struct cadre_spec *spec, struct cadre_error *err)
         return CADRE_OK;
     rc = cadre_tokenizer_files_open(d->tokenizer, &spec->tokenizer, err);
     spec->run.tokenizer = spec->tokenizer;
+    spec->run.marks = spec->data_info.marks;
+    if (rc == CADRE_OK && strcmp(d->format, "tokens") == 0)
+        rc = cadre_tokenizer_find_marks(d->tokenizer, &spec->run.marks, err);
     return rc;
 }
 
