@@ -163,6 +163,7 @@ static cadre_status write_model_config(const struct cadre_run_spec *run,
         .head_size = m->head_size ? m->head_size : m->channels / m->heads,
         .qkv_bias = m->qkv_bias,
         .qk_norm = m->qk_norm,
+        .marks = {run->marks.known, run->marks.bos, run->marks.eos, run->marks.pad},
     };
     return cadre_hf_config_write(dir, &config, err);
 }

@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 
+#include "core/run/tokenizer_setup.h"
 #include "core/tune/int4_file.h"
 #include "core/tune/merge.h"
 
@@ -21,6 +22,16 @@ static cadre_status check(const struct cadre_spec *spec,
                       args->from ? args->from : args->conf);
 }
 
+/* Ids of the tokenizer that lies beside the frozen model. */
+static cadre_status find_marks(struct cadre_merge *work, struct cadre_error *err)
+{
+    struct cadre_tokenizer_marks marks = {0};
+    if (*work->init && cadre_tokenizer_in_folder(work->init))
+        CADRE_TRY(cadre_tokenizer_find_marks(work->init, &marks, err));
+    work->marks = (struct cadre_hf_marks){marks.known, marks.bos, marks.eos, marks.pad};
+    return CADRE_OK;
+}
+
 static cadre_status merge(const struct cadre_cli_args *args, struct cadre_error *err)
 {
     struct cadre_cli_args of_model = *args;
@@ -31,7 +42,7 @@ static cadre_status merge(const struct cadre_cli_args *args, struct cadre_error 
                           "merge: expected --out DIR, the folder of the merged model");
     of_model.out = NULL; /* no run's folder */
     CADRE_TRY(cadre_cli_load_model(&of_model, false, &spec, &rank, err));
-    const struct cadre_merge work = {
+    struct cadre_merge work = {
         .model = &spec->run.model,
         .init = spec->config.model.init,
         .seed = spec->run.seed,
@@ -42,6 +53,8 @@ static cadre_status merge(const struct cadre_cli_args *args, struct cadre_error 
     cadre_rank_fini(&rank);
     const char *from = *work.init ? work.init : "initial values";
     cadre_status rc = check(spec, args, err);
+    if (rc == CADRE_OK)
+        rc = find_marks(&work, err);
     if (rc == CADRE_OK)
         rc = cadre_merge(&work, err);
     if (rc == CADRE_OK && *work.adapter)

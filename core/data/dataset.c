@@ -91,6 +91,7 @@ static cadre_status open_text(struct cadre_dataset *set,
     CADRE_TRY_OR(cadre_text_check(&set->map, config->path, err), fail);
     CADRE_TRY_OR(cadre_tokenizer_open(config->tokenizer, &tok, err), fail);
     set->info.vocab = cadre_tokenizer_vocab(tok);
+    set->info.marks = cadre_tokenizer_marks(tok);
     set->info.seq_len = config->context;
     if (!is_given(config->tokenizer) || strcmp(config->tokenizer, "byte") == 0) {
         uint64_t at =

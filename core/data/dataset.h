@@ -19,6 +19,7 @@
 #include <stdint.h>
 
 #include "core/base/error.h"
+#include "core/data/tokenizer/tokenizer.h"
 
 enum cadre_data_task {
     CADRE_TASK_LM,
@@ -79,6 +80,7 @@ struct cadre_dataset_info {
                   */
     bool packed; /* samples have positions of their own: cadre_dataset_positions */
     bool pairs; /* samples 2i and 2i + 1 are a chosen and a rejected answer */
+    struct cadre_tokenizer_marks marks; /* of text and instruct */
     uint64_t records; /* wfdb: records used; else 0 */
     uint64_t fingerprint; /* hash of contents and options: equal on every machine for
                              the same data */

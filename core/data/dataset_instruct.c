@@ -26,6 +26,7 @@ cadre_status cadre_dataset_open_instruct(struct cadre_dataset *set,
         .pack = config->pack,
     };
     set->info.vocab = cadre_tokenizer_vocab(tokenizer);
+    set->info.marks = cadre_tokenizer_marks(tokenizer);
     cadre_status rc = cadre_instruct_open(&instruct, &set->instruct, err);
     cadre_tokenizer_close(tokenizer);
     if (rc != CADRE_OK)

@@ -177,16 +177,18 @@ static inline int64_t cadre_patches_count(const struct cadre_patches *a)
  * fwd: max (N), sum (N) = sum exp(logit - max), picked (N) = the target's logit, all
  * wide, or 0 where the target is outside the slice. rescale: sum *= exp(old max - max),
  * for slices with a common maximum. loss: loss_rows (N, f64) = log(sum) + max - picked,
- * 0 for ignored rows. bwd: logits are overwritten by (softmax - onehot) * seed, 0 for
- * ignored rows; `max` and `sum` are those of the whole vocabulary. */
+ * 0 for ignored rows. Where `total` is set, fwd: total (N, wide) = the sum of the
+ * logits, 0 for ignored rows; loss: logit_rows (N, f64) = total. bwd: logits are
+ * overwritten by (softmax - onehot) * seed, 0 for ignored rows; `max` and `sum` are
+ * those of the whole vocabulary. */
 struct cadre_xent {
     uint32_t dtype;
     int64_t rows, vocab, begin;
     void *logits;
     const int32_t *targets; /* (N) */
-    void *max, *sum, *picked;
+    void *max, *sum, *picked, *total; /* total: NULL: not wanted */
     const void *old_max;
-    double *loss_rows;
+    double *loss_rows, *logit_rows;
     double seed;
     int64_t ld; /* fwd, on the CPU alone: of logits; 0: V */
 };

@@ -89,11 +89,13 @@ static cadre_status find_means(struct cadre_rank *rank, uint64_t step,
         return CADRE_OK;
     }
     double *column = cadre_calloc(batches, sizeof *column);
-    for (size_t f = 0; column && f < CADRE_PREFERENCE_FIGURES; f++) {
+    double sums[CADRE_PREFERENCE_SUMS] = {0};
+    for (size_t f = 0; column && f < CADRE_PREFERENCE_SUMS; f++) {
         for (size_t i = 0; i < batches; i++)
             column[i] = values[i * each + f];
-        report->preference[f] = cadre_tree_sum(column, batches) / n;
+        sums[f] = cadre_tree_sum(column, batches);
     }
+    cadre_preference_means(sums, n, report->preference);
     report->loss = report->preference[CADRE_PREFERENCE_LOSS];
     free(column);
     return column ? CADRE_OK : cadre_no_memory(&rank->failure, "a step's figures");

@@ -10,7 +10,8 @@
 
 struct buffers {
     void *norm, *stats, *logits; /* saved */
-    void *max, *sum, *picked; /* sum and picked are one (2, rows) buffer */
+    /* sum, picked and, if the model has it, total are one (2 or 3, rows) buffer */
+    void *max, *sum, *picked, *total;
     void *partial, *whole; /* scratch */
     void *local_max, *local_sum; /* of each part of the vocabulary, of own_parts */
     void *own_max, *norm_parts;
@@ -37,10 +38,26 @@ static int64_t own_parts(const struct cadre_unit *u)
     return u->model->parts > 1 && !is_classifier(u) ? u->model->parts : 1;
 }
 
-/* Start of `picked`, after the sums of `rows` rows. */
-static void *second_plane(const struct cadre_unit *u, const void *sum, int64_t rows)
+static int64_t planes(const struct cadre_unit *u)
 {
-    return (unsigned char *)sum + (size_t)rows * u->wide;
+    return u->model->config.logit_sums ? 3 : 2;
+}
+
+/* Those that are made in this pass. */
+static int64_t used_planes(const struct cadre_unit *u)
+{
+    return u->pass->logit_rows ? 3 : 2;
+}
+
+/* Plane i of `rows` rows. */
+static void *plane(const struct cadre_unit *u, const void *sum, int64_t rows, int i)
+{
+    return (unsigned char *)sum + (size_t)(i * rows) * u->wide;
+}
+
+static void *total_plane(const struct cadre_unit *u, const void *sum, int64_t rows)
+{
+    return u->pass->logit_rows ? plane(u, sum, rows, 2) : NULL;
 }
 
 static struct buffers carve_buffers(struct cadre_carver *carver)
@@ -52,18 +69,20 @@ static struct buffers carve_buffers(struct cadre_carver *carver)
         .stats = cadre_carve_wide(carver, CADRE_UNIT_SAVED, u->R * 2),
         .logits = cadre_carve(carver, CADRE_UNIT_SAVED, rows * width_of(u)),
         .max = cadre_carve_wide(carver, CADRE_UNIT_SAVED, rows),
-        .sum = cadre_carve_wide(carver, CADRE_UNIT_SAVED, rows * 2),
+        .sum = cadre_carve_wide(carver, CADRE_UNIT_SAVED, rows * planes(u)),
         .partial = cadre_carve(carver, CADRE_UNIT_SCRATCH, u->N * u->C),
         .whole = cadre_carve(carver, CADRE_UNIT_SCRATCH, u->N * u->C),
         .local_max = cadre_carve_wide(carver, CADRE_UNIT_SCRATCH, own_parts(u) * rows),
-        .local_sum =
-            cadre_carve_wide(carver, CADRE_UNIT_SCRATCH, own_parts(u) * rows * 2),
+        .local_sum = cadre_carve_wide(carver, CADRE_UNIT_SCRATCH,
+                                      own_parts(u) * rows * planes(u)),
         .own_max = own_parts(u) > 1 ? cadre_carve_wide(carver, CADRE_UNIT_SCRATCH, rows)
                                     : NULL,
         .norm_parts = cadre_norm_parts_carve(carver),
     };
-    if (b.sum)
-        b.picked = second_plane(u, b.sum, rows);
+    if (b.sum) {
+        b.picked = plane(u, b.sum, rows, 1);
+        b.total = total_plane(u, b.sum, rows);
+    }
     return b;
 }
 
@@ -109,7 +128,9 @@ static struct cadre_xent xent_of(const struct cadre_unit *u, const struct buffer
         .max = b->max,
         .sum = b->sum,
         .picked = b->picked,
+        .total = b->total,
         .loss_rows = u->pass->loss_rows,
+        .logit_rows = u->pass->logit_rows,
         .seed = u->pass->loss_seed,
     };
 }
@@ -119,14 +140,15 @@ static struct cadre_xent part_of(const struct cadre_unit *u, const struct buffer
                                  int64_t i)
 {
     struct cadre_xent xent = xent_of(u, b);
-    const size_t plane = (size_t)u->N * u->wide;
+    const size_t size = (size_t)u->N * u->wide;
     xent.ld = xent.vocab;
     xent.vocab /= own_parts(u);
     xent.begin += i * xent.vocab;
     xent.logits = cadre_unit_at(u, b->logits, i * xent.vocab);
-    xent.max = (unsigned char *)b->local_max + (size_t)i * plane;
-    xent.sum = (unsigned char *)b->local_sum + (size_t)i * 2 * plane;
-    xent.picked = second_plane(u, xent.sum, u->N);
+    xent.max = (unsigned char *)b->local_max + (size_t)i * size;
+    xent.sum = (unsigned char *)b->local_sum + (size_t)(i * planes(u)) * size;
+    xent.picked = plane(u, xent.sum, u->N, 1);
+    xent.total = total_plane(u, xent.sum, u->N);
     return xent;
 }
 
@@ -155,7 +177,7 @@ static cadre_status add_parts(const struct cadre_unit *u, const struct buffers *
             const struct cadre_xent left = part_of(u, b, i);
             const struct cadre_xent right = part_of(u, b, i + step);
             CADRE_TRY(u->ops->tree_add(u->device, wide, left.sum, left.sum, right.sum,
-                                       2 * u->N));
+                                       used_planes(u) * u->N));
         }
     return CADRE_OK;
 }
@@ -187,7 +209,7 @@ static cadre_status split_statistics(const struct cadre_unit *u,
         CADRE_TRY(u->ops->xent_rescale(u->device, &xent));
     }
     CADRE_TRY(add_parts(u, b));
-    return complete_rows(u, CADRE_POINT_LOSS_SUM, b->local_sum, b->sum, 2);
+    return complete_rows(u, CADRE_POINT_LOSS_SUM, b->local_sum, b->sum, used_planes(u));
 }
 
 static cadre_status forward(const struct cadre_unit *u, const void *x, void *y)

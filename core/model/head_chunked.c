@@ -14,7 +14,7 @@
 
 struct buffers {
     void *norm, *stats, *max, *sum; /* saved; sum: (2, N), then what was picked */
-    void *logits, *dnorm; /* scratch */
+    void *logits, *dnorm, *total; /* scratch; total: where the model has logit_sums */
 };
 
 int64_t cadre_model_head_rows(const struct cadre_model_config *config, int64_t rows,
@@ -53,6 +53,9 @@ static struct buffers carve_buffers(struct cadre_carver *carver)
         .logits =
             cadre_carve(carver, CADRE_UNIT_SCRATCH, chunk_rows(u) * u->model->vocab),
         .dnorm = cadre_carve(carver, CADRE_UNIT_SCRATCH, u->N * u->C),
+        .total = u->model->config.logit_sums
+                     ? cadre_carve_wide(carver, CADRE_UNIT_SCRATCH, chunk_rows(u))
+                     : NULL,
     };
     return b;
 }
@@ -137,6 +140,10 @@ static cadre_status forward(const struct cadre_unit *u, const void *x, void *y)
     for (int64_t row = 0; row < u->N; row += chunk.rows) {
         chunk = chunk_at(u, row);
         struct cadre_xent xent = xent_of(u, &b, row, chunk.rows);
+        if (u->pass->logit_rows) {
+            xent.total = b.total;
+            xent.logit_rows = u->pass->logit_rows + row;
+        }
         CADRE_TRY(score(u, &b, &chunk));
         CADRE_TRY(u->ops->xent_fwd(u->device, &xent));
         CADRE_TRY(u->ops->xent_loss(u->device, &xent));

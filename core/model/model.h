@@ -62,6 +62,7 @@ struct cadre_model_config {
     bool qkv_bias; /* the products that make q, k and v have biases */
     bool qk_norm; /* each head of q and of k is normed before it turns */
     int64_t head_rows; /* rows that the LM head scores at once; 0: all */
+    bool logit_sums; /* passes may ask the LM head for sums of logits: logit_rows */
     /* Experts of each block's MLP, of which a token takes one (Fedus et al. 2022); 0: a
      * plain MLP. GPT-2 form only. */
     int64_t experts;

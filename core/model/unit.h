@@ -35,6 +35,10 @@ struct cadre_pass {
     const double *loss_seeds;
     bool without_adapters; /* forward of the frozen model; no backward */
     double *loss_rows; /* (B*T) or (B) f64, device; written by the head's forward */
+    /* (B*T) f64, device, by the same: the sum of a row's logits over the vocabulary, 0
+     * for rows without a target. NULL, as it must be unless the model has logit_sums:
+     * not wanted. */
+    double *logit_rows;
     void *saved; /* cadre_unit_saved_bytes: kept from forward to the end of backward */
     void *saved_for_input; /* NULL: in `saved`; else cadre_unit_saved_for_input_bytes,
                               kept to the end of INPUT only */

@@ -220,6 +220,9 @@ static cadre_status open_data(struct cadre_spec *spec, struct cadre_error *err)
         return CADRE_OK;
     rc = cadre_tokenizer_files_open(d->tokenizer, &spec->tokenizer, err);
     spec->run.tokenizer = spec->tokenizer;
+    spec->run.marks = spec->data_info.marks;
+    if (rc == CADRE_OK && strcmp(d->format, "tokens") == 0)
+        rc = cadre_tokenizer_find_marks(d->tokenizer, &spec->run.marks, err);
     return rc;
 }
 
@@ -276,6 +279,7 @@ static void make_training(struct cadre_spec *spec)
         .beta = c->tune.beta,
         .smoothing = c->tune.label_smoothing,
     };
+    run->model.logit_sums = run->preference.on;
     run->loss_scale = (double)c->train.loss_scale;
     spec->steps = steps_of(spec);
     run->optim = (struct cadre_optimizer_config){

@@ -6,7 +6,6 @@
 
 #include "core/base/memory.h"
 #include "core/data/chat/folder_template.h"
-#include "core/data/tokenizer/tokenizer.h"
 
 static cadre_status set(struct cadre_options *options, struct cadre_config *config,
                         const char *key, const char *value, const char *why,
@@ -41,5 +40,19 @@ cadre_status cadre_tokenizer_setup(struct cadre_options *options,
         cadre_folder_template_exists(config->data.tokenizer))
         return set(options, config, "data.template", "model",
                    "found beside the tokenizer", err);
+    return CADRE_OK;
+}
+
+cadre_status cadre_tokenizer_find_marks(const char *spec,
+                                        struct cadre_tokenizer_marks *marks,
+                                        struct cadre_error *err)
+{
+    struct cadre_tokenizer *tok = NULL;
+    *marks = (struct cadre_tokenizer_marks){0};
+    if (!*spec || strcmp(spec, "byte") == 0)
+        return CADRE_OK;
+    CADRE_TRY(cadre_tokenizer_open(spec, &tok, err));
+    *marks = cadre_tokenizer_marks(tok);
+    cadre_tokenizer_close(tok);
     return CADRE_OK;
 }

@@ -5,6 +5,7 @@
 
 #include "core/config/config.h"
 #include "core/config/options.h"
+#include "core/data/tokenizer/tokenizer.h"
 
 /* Where data.tokenizer is not given and the folder model.init has a tokenizer, set
  * data.tokenizer to that folder; ECG records have none. Where data.template is not
@@ -14,5 +15,11 @@
 cadre_status cadre_tokenizer_setup(struct cadre_options *options,
                                    struct cadre_config *config,
                                    struct cadre_error *err);
+
+/* The marks of a tokenizer that lies in files; of "byte", which is named by default for
+ * token files too, nothing is known. Errors: those of cadre_tokenizer_open. */
+cadre_status cadre_tokenizer_find_marks(const char *spec,
+                                        struct cadre_tokenizer_marks *marks,
+                                        struct cadre_error *err);
 
 #endif

@@ -219,7 +219,7 @@ static cadre_status embed_bwd_positions(struct cadre_device *device,
 
 static cadre_status xent_fwd(struct cadre_device *device, const struct cadre_xent *a)
 {
-    return pass(device, a->dtype, (double)a->rows * (double)a->vocab, 2);
+    return pass(device, a->dtype, (double)a->rows * (double)a->vocab, a->total ? 3 : 2);
 }
 
 static cadre_status xent_rescale(struct cadre_device *device,

@@ -119,7 +119,7 @@ static cadre_status count_pairs(const struct work *w, uint64_t first, int64_t n,
     for (int64_t i = 0; !preference->measuring && i + 1 < n; i += 2) {
         const uint64_t sample = sample_at(w, first + (uint64_t)i);
         const double *reference = preference->valid + sample;
-        double figures[CADRE_PREFERENCE_FIGURES];
+        double figures[CADRE_PREFERENCE_JUDGED];
         if (isnan(reference[0]) || isnan(reference[1]))
             return cadre_fail(
                 err, CADRE_E_INTERNAL,

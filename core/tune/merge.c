@@ -156,7 +156,7 @@ static cadre_status write_small(struct work *w)
         return cadre_hf_config_write(w->merge->out, &config, w->err);
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
         CADRE_TRY(copy_file(w, files[i]));
-    return CADRE_OK;
+    return cadre_hf_config_add_marks(w->merge->out, &w->merge->marks, w->err);
 }
 
 /* ---- tensors ---- */

@@ -4,6 +4,7 @@
 #ifndef CADRE_TUNE_MERGE_H
 #define CADRE_TUNE_MERGE_H
 
+#include "core/checkpoint/format/hf.h"
 #include "core/checkpoint/format/safetensors.h"
 #include "core/model/model.h"
 
@@ -14,6 +15,8 @@ struct cadre_merge {
     bool nf4; /* the adapter is of matrices that were stored in nf4: merge into those */
     const char *adapter; /* folder with adapter_model.safetensors; empty: none */
     const char *out; /* folder to make, or an empty one */
+    struct cadre_hf_marks
+        marks; /* of init's tokenizer, for what its config.json has not */
 };
 
 /* Write model.safetensors in the model's wide dtype, config.json, and copies of the

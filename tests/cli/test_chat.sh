@@ -78,6 +78,49 @@ cmp "$checkpoint/chat_template.jinja" "$tmp/tuning/model/chat_template.jinja"
 runs merge 0 "$cadre" merge "$tmp/single" --out "$tmp/merged"
 cmp "$tmp/merged/chat_template.jinja" "$tmp/tuning/model/chat_template.jinja"
 
+# Both name the tokenizer's end, so that others' programs stop there: the merged folder as what the
+# first one's config.json lacks, a checkpoint of the whole model by itself.
+! grep -q token_id "$tmp/tuning/model/config.json" || fail "the model names its end by itself"
+train chat whole 0 tune.method=full train.steps=1
+whole=$(last whole)
+for folder in "$tmp/merged" "$whole"; do
+    grep -q '"eos_token_id": 258' "$folder/config.json" || fail "$folder: no end is named"
+    grep -q '"pad_token_id": 256' "$folder/config.json" || fail "$folder: nothing to fill up with"
+done
+grep -q '"bos_token_id": null' "$whole/config.json" || fail "a start that no tokenizer has"
+cp -r "$tmp/tuning/model" "$tmp/listed"
+sed 's/^{$/{ "eos_token_id": [7, 258],/' "$tmp/tuning/model/config.json" >"$tmp/listed/config.json"
+runs listed 0 "$cadre" merge "$tmp/single" --out "$tmp/list" --set "model.init=$tmp/listed"
+tr -d ' \n' <"$tmp/list/config.json" | grep '"eos_token_id":\[7,258\]' >/dev/null ||
+    fail "a list of ends was replaced"
+
+# transformers' generate stops by that alone, with the answer that Cadre gives.
+if "${PYTHON:-python3}" -c 'import torch, transformers' 2>"$tmp/import.log"; then
+    for folder in "$tmp/merged" "$whole"; do
+        printf '[model]\ninit = %s\n' "$folder" >"$tmp/stops.ini"
+        asks stops 0 "$tmp/stops.ini" --chat --prompt "Tom has a red dog. What colour is it?"
+        "${PYTHON:-python3}" - "$folder" >"$tmp/theirs.out" 2>"$tmp/theirs.log" <<'END' ||
+import sys
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+model = AutoModelForCausalLM.from_pretrained(sys.argv[1])
+tokenizer = AutoTokenizer.from_pretrained(sys.argv[1])
+chat = [{"role": "user", "content": "Tom has a red dog. What colour is it?"}]
+inputs = tokenizer.apply_chat_template(chat, add_generation_prompt=True, return_tensors="pt",
+                                       return_dict=True)
+ids = model.generate(**inputs, max_new_tokens=40, do_sample=False)[0].tolist()
+assert ids[-1] == tokenizer.eos_token_id == model.config.eos_token_id, ids
+assert model.config.pad_token_id == tokenizer.pad_token_id
+assert len(ids) < inputs["input_ids"].shape[1] + 40
+print(tokenizer.decode(ids[inputs["input_ids"].shape[1]:-1]))
+END
+            fail "transformers: $(tail -n 3 "$tmp/theirs.log")"
+        cmp "$tmp/theirs.out" "$tmp/stops.out" || fail "transformers: $(cat "$tmp/theirs.out")"
+    done
+else
+    echo "SKIP: PYTHON has no torch and transformers: their generate was not tried"
+fi
+
 # ---- what is refused ----
 no() {
     train chat "$1" 2 "${@:3}"

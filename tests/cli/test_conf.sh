@@ -67,6 +67,16 @@ run finetune compare "$conf/compare-finetune.ini" --out finetune --set compare.t
 for method in full-1 qlora-1 qat-1 qat-2; do
     has finetune "^$method .*independent"
 done
+run dpo compare "$conf/compare-dpo.ini" --out dpo --set compare.time=no \
+    --set compare.perturb=no --set train.steps=2 --set train.eval_batches=1
+for run in lora-ddp lora-zero; do
+    has dpo "^$run .* exact$"
+done
+for run in full full-ddp full-zero qlora qlora-ddp qlora-zero; do
+    has dpo "^$run .* independent$"
+done
+cmp dpo/runs/qlora/checkpoints/*/adapter_model.safetensors \
+    dpo/runs/qlora-zero/checkpoints/*/adapter_model.safetensors
 run tuned-eval eval tuned --set train.eval_batches=1
 run pairs train "$conf/finetune-dpo.ini" --out pairs "${few[@]}"
 has pairs "3 steps with single done, in 'pairs'"

@@ -39,6 +39,23 @@ kept() {
     done
 }
 
+# named KIND FOLDER: config.json names the tokenizer's start, end and filling; what it does not
+# know is as the first folder has it.
+named() {
+    local want
+    case $1 in
+    llama3) want="520 524 null" ;;
+    gpt2) want="520 520 null" ;;
+    qwen2) want="0 522 null" ;;
+    llama2 | sp-*) want="1 2 null" ;;
+    mistral) want="1 1 null" ;;
+    metaspace) want="0 1 null" ;;
+    byte) want="null 0 null" ;;
+    esac
+    [ "$(sed -nE 's/.*_token_id": ([0-9a-z]+).*/\1/p' "$2/config.json" | xargs)" = "$want" ] ||
+        fail "$1: the ids of config.json are not $want: $(grep token_id "$2/config.json")"
+}
+
 kinds="llama3 sp-bpe"
 [ "$lean" = 1 ] || kinds="$kinds gpt2 qwen2 llama2 mistral metaspace sp-unigram sp-bytes"
 for kind in $kinds; do
@@ -48,6 +65,7 @@ for kind in $kinds; do
         fail "config.ini does not name the tokenizer"
     checkpoint=$(last "$kind")
     kept "$kind" "$checkpoint"
+    named "$kind" "$checkpoint"
     "$cadre" inspect "$checkpoint" >"$tmp/seen" || fail "the checkpoint is damaged"
 
     # a checkpoint is a model folder with its tokenizer: it serves when the first is gone
@@ -60,6 +78,7 @@ for kind in $kinds; do
     grep -q "^and a one" "$tmp/story.out" || fail "$kind: the prompt does not come back"
     train tune "$kind-next" 0 "model.init=$checkpoint" train.steps=2
     kept "$kind" "$(last "$kind-next")"
+    named "$kind" "$(last "$kind-next")"
 done
 
 # Resumed, sharded or not, it is the same training.
@@ -79,6 +98,19 @@ kept sp-bpe "$(last file)"
 [ ! -e "$(last file)/tokenizer.json" ] || fail "another tokenizer was saved too"
 train tune bytes 0 data.tokenizer=byte train.steps=2
 [ -z "$(find "$(last bytes)" -name 'tokenizer*')" ] || fail "bytes have no tokenizer to save"
+named byte "$(last bytes)"
+
+# Token files have no tokenizer of their own: one that is named is saved and named all the same.
+python3 -c 'import struct, sys; sys.stdout.buffer.write(struct.pack("<4000H", *(i % 500 for i in range(4000))))' \
+    >"$tmp/tokens.bin"
+for kind in llama3 byte; do
+    spec=$samples/tokenizers/$kind
+    [ "$kind" != byte ] || spec=byte
+    train tune "tokens-$kind" 0 data.format=tokens "data.path=$tmp/tokens.bin" train.steps=1 \
+        "data.tokenizer=$spec" train.eval_batches=0
+done
+named llama3 "$(last tokens-llama3)"
+! grep -q token_id "$(last tokens-byte)/config.json" || fail "ids of no tokenizer"
 
 # llama2.c's is found in a checkpoint as tokenizer.bin.
 train tune llama 0 "model.init=$samples/weights/stories260K-hf" train.steps=2 \

@@ -61,6 +61,8 @@ START_TEST(bytes_are_ids)
     int32_t *ids = NULL;
     ck_assert_int_eq(cadre_tokenizer_vocab(tok), 256);
     ck_assert_int_eq(cadre_tokenizer_bos(tok), -1);
+    const struct cadre_tokenizer_marks marks = cadre_tokenizer_marks(tok);
+    ck_assert(marks.known && marks.bos == -1 && marks.eos == 0 && marks.pad == -1);
     ck_assert_uint_eq(encode(tok, "a\0\xff", 3, &ids), 3);
     ck_assert(ids[0] == 97 && ids[1] == 0 && ids[2] == 255);
     free(ids);

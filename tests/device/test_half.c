@@ -423,7 +423,8 @@ START_TEST(loss_of_slices)
     struct cadre_device *device = open_cpu(2);
     struct tensor logits[2];
     float max[2][ROWS], sum[2][ROWS], picked[2][ROWS], most[ROWS], all[ROWS];
-    double losses[ROWS];
+    float total[2][ROWS];
+    double losses[ROWS], sums[ROWS];
     struct cadre_xent a[2];
     for (int s = 0; s < 2; s++) {
         logits[s] = tensor_make(device, dtype, ROWS * HALF, (uint64_t)s + 1);
@@ -436,7 +437,9 @@ START_TEST(loss_of_slices)
                                    .max = max[s],
                                    .sum = sum[s],
                                    .picked = picked[s],
+                                   .total = total[s],
                                    .loss_rows = losses,
+                                   .logit_rows = sums,
                                    .seed = 0.25};
         ok(device->ops->xent_fwd(device, &a[s]));
     }
@@ -448,9 +451,13 @@ START_TEST(loss_of_slices)
         ok(device->ops->xent_rescale(device, &a[s]));
     }
     for (int i = 0; i < ROWS; i++) {
-        double want = 0;
-        for (int j = 0; j < 2 * HALF; j++)
-            want += exp(tensor_get(&logits[j / HALF], i * HALF + j % HALF));
+        double want = 0, logits_sum = 0;
+        for (int j = 0; j < 2 * HALF; j++) {
+            const double logit = tensor_get(&logits[j / HALF], i * HALF + j % HALF);
+            want += exp(logit);
+            logits_sum += targets[i] < 0 ? 0 : logit;
+        }
+        check_close(total[0][i] + (double)total[1][i], logits_sum, 1e-5, "total", i);
         check_close(log((double)sum[0][i] + (double)sum[1][i]) + most[i], log(want),
                     1e-6, "lse", i);
         all[i] = sum[0][i] + sum[1][i];

@@ -255,7 +255,7 @@ static void embedding_case(struct run *r)
 static void loss_case(struct run *r)
 {
     int32_t targets[200];
-    double rows[200];
+    double rows[200], logits[200];
     const int64_t N = r->n, V = r->n * 31;
     for (int64_t i = 0; i < N; i++)
         targets[i] = (int32_t)(i % 3 ? i : -1);
@@ -264,11 +264,13 @@ static void loss_case(struct run *r)
                            .vocab = V,
                            .targets = targets,
                            .loss_rows = rows,
+                           .logit_rows = logits,
                            .seed = 1.0 / 64};
     a.logits = out(r, N * V, 1)->data;
     a.max = wide(r, N, 0)->data;
     a.sum = wide(r, N, 0)->data;
     a.picked = wide(r, N, 0)->data;
+    a.total = wide(r, N, 0)->data;
     ok(r->ops->xent_fwd(r->device, &a));
     ok(r->ops->xent_loss(r->device, &a));
     ok(r->ops->xent_bwd(r->device, &a));

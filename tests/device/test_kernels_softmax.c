@@ -12,14 +12,14 @@ static const int64_t shapes[][2] = {{1, 1},  {1, 7},    {7, 31},   {33, 33},
 
 /* ---- loss ---- */
 
-enum { LOGITS, MAX, SUM, PICKED, OLD_MAX, TENSORS };
+enum { LOGITS, MAX, SUM, PICKED, OLD_MAX, TOTAL, TENSORS };
 
 struct loss {
     struct cadre_device *device;
     struct cadre_xent a;
     struct tensor t[TENSORS];
     int32_t *targets;
-    double *rows;
+    double *rows, *logits;
 };
 
 static void loss_init(struct loss *p, struct cadre_device *device, uint32_t dtype,
@@ -33,6 +33,7 @@ static void loss_init(struct loss *p, struct cadre_device *device, uint32_t dtyp
         tensor_set(&p->t[LOGITS], i, tensor_get(&p->t[LOGITS], i) * 8);
     p->targets = calloc((size_t)N, sizeof *p->targets);
     p->rows = calloc((size_t)N, sizeof *p->rows);
+    p->logits = calloc((size_t)N, sizeof *p->logits);
     for (int64_t i = 0; i < N; i++)
         p->targets[i] = i % 5 == 4 ? -1 : (int32_t)(i * 7919 % V);
     p->a = (struct cadre_xent){.dtype = dtype,
@@ -43,8 +44,10 @@ static void loss_init(struct loss *p, struct cadre_device *device, uint32_t dtyp
                                .max = p->t[MAX].data,
                                .sum = p->t[SUM].data,
                                .picked = p->t[PICKED].data,
+                               .total = p->t[TOTAL].data,
                                .old_max = p->t[OLD_MAX].data,
                                .loss_rows = p->rows,
+                               .logit_rows = p->logits,
                                .seed = 0.25};
 }
 
@@ -54,6 +57,7 @@ static void loss_fini(struct loss *p)
         tensor_free(&p->t[i]);
     free(p->targets);
     free(p->rows);
+    free(p->logits);
 }
 
 static double reference_loss(const struct tensor *logits, int64_t row, int64_t V,
@@ -65,6 +69,17 @@ static double reference_loss(const struct tensor *logits, int64_t row, int64_t V
     for (int64_t j = 0; j < V; j++)
         sum += exp(tensor_get(logits, row * V + j) - most);
     return target < 0 ? 0 : log(sum) + most - tensor_get(logits, row * V + target);
+}
+
+static void check_total(const struct loss *p, int64_t row, double limit)
+{
+    double sum = 0, size = 0;
+    for (int64_t j = 0; j < p->a.vocab && p->targets[row] >= 0; j++) {
+        const double logit = tensor_get(&p->t[LOGITS], row * p->a.vocab + j);
+        sum += logit;
+        size += fabs(logit);
+    }
+    ck_assert(fabs(p->logits[row] - sum) <= limit * size);
 }
 
 static double total_loss(void *ctx)
@@ -89,6 +104,12 @@ START_TEST(loss_rows)
     for (int64_t i = 0; i < p.a.rows; i++)
         check_close(p.rows[i], reference_loss(&p.t[LOGITS], i, p.a.vocab, p.targets[i]),
                     dtype == CADRE_F64 ? 1e-14 : 1e-6, "loss", i);
+    for (int64_t i = 0; i < p.a.rows; i++)
+        check_total(&p, i, dtype == CADRE_F64 ? 1e-15 : 1e-7);
+    /* not wanted: nothing of it is written */
+    p.a.total = NULL;
+    p.a.logit_rows = NULL;
+    total_loss(&p);
     loss_fini(&p);
     cadre_device_close(device);
 }
@@ -154,6 +175,8 @@ START_TEST(loss_of_slices)
             tensor_get(&half[0].t[PICKED], i) + tensor_get(&half[1].t[PICKED], i);
         check_close(sum, tensor_get(&whole.t[SUM], i), 1e-14, "sum", i);
         ck_assert(picked == tensor_get(&whole.t[PICKED], i));
+        check_close(tensor_get(&half[0].t[TOTAL], i) + tensor_get(&half[1].t[TOTAL], i),
+                    tensor_get(&whole.t[TOTAL], i), 1e-13, "total", i);
         tensor_set(&half[0].t[SUM], i, sum);
         tensor_set(&half[1].t[SUM], i, sum);
     }

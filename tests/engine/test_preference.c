@@ -38,7 +38,7 @@ static void each(void (*check)(const struct cadre_preference_config *, const dou
 
 static void check_loss(const struct cadre_preference_config *config, const double *pi)
 {
-    double figures[CADRE_PREFERENCE_FIGURES];
+    double figures[CADRE_PREFERENCE_JUDGED];
     const double plain = plain_loss(config, pi);
     const double chosen = config->beta * (pi[0] - reference[0]);
     const double rejected = config->beta * (pi[1] - reference[1]);
@@ -64,7 +64,7 @@ static double loss_at(const struct cadre_preference_config *config, const double
                       double more)
 {
     const double moved[2] = {pi[0] + more, pi[1]};
-    double figures[CADRE_PREFERENCE_FIGURES];
+    double figures[CADRE_PREFERENCE_JUDGED];
     cadre_preference_judge(config, moved, reference, figures, NULL);
     return figures[CADRE_PREFERENCE_LOSS];
 }
@@ -94,7 +94,7 @@ START_TEST(begins_at_log_2)
     for (size_t e = 0; e < 3; e++) {
         const struct cadre_preference_config config = {
             .on = true, .beta = 0.1, .smoothing = smoothings[e]};
-        double figures[CADRE_PREFERENCE_FIGURES], slope;
+        double figures[CADRE_PREFERENCE_JUDGED], slope;
         cadre_preference_judge(&config, reference, reference, figures, &slope);
         ck_assert_double_eq_tol(figures[CADRE_PREFERENCE_LOSS], log(2), DBL_EPSILON);
         ck_assert(slope == -0.1 * (0.5 - smoothings[e]));
@@ -104,13 +104,39 @@ START_TEST(begins_at_log_2)
 }
 END_TEST
 
+/* Logits by target, all else by pair. */
+START_TEST(means_of_a_step)
+{
+    double sums[CADRE_PREFERENCE_SUMS], figures[CADRE_PREFERENCE_FIGURES];
+    for (int i = 0; i < CADRE_PREFERENCE_JUDGED; i++)
+        sums[i] = i + 1;
+    sums[CADRE_PREFERENCE_LOGITS_CHOSEN] = 12;
+    sums[CADRE_PREFERENCE_LOGITS_REJECTED] = -15;
+    sums[CADRE_PREFERENCE_TARGETS_CHOSEN] = 8;
+    sums[CADRE_PREFERENCE_TARGETS_REJECTED] = 10;
+    cadre_preference_means(sums, 4, figures);
+    for (int i = 0; i < CADRE_PREFERENCE_JUDGED; i++)
+        ck_assert(figures[i] == (i + 1) / 4.0);
+    ck_assert(figures[CADRE_PREFERENCE_LOGITS_CHOSEN] == 1.5);
+    ck_assert(figures[CADRE_PREFERENCE_LOGITS_REJECTED] == -1.5);
+    sums[CADRE_PREFERENCE_LOGITS_REJECTED] = 0;
+    sums[CADRE_PREFERENCE_TARGETS_REJECTED] = 0;
+    cadre_preference_means(sums, 4, figures);
+    ck_assert(figures[CADRE_PREFERENCE_LOGITS_REJECTED] == 0);
+}
+END_TEST
+
 START_TEST(names_and_sizes)
 {
     ck_assert_str_eq(cadre_preference_name(CADRE_PREFERENCE_LOSS), "loss");
     ck_assert_str_eq(cadre_preference_name(CADRE_PREFERENCE_MARGIN), "rewards/margins");
     ck_assert_str_eq(cadre_preference_name(CADRE_PREFERENCE_LOG_REJECTED),
                      "log_probs/rejected");
-    ck_assert_uint_eq(cadre_preference_width(2), CADRE_PREFERENCE_FIGURES);
+    ck_assert_str_eq(cadre_preference_name(CADRE_PREFERENCE_LOGITS_CHOSEN),
+                     "logits/chosen");
+    ck_assert_str_eq(cadre_preference_name(CADRE_PREFERENCE_LOGITS_REJECTED),
+                     "logits/rejected");
+    ck_assert_uint_eq(cadre_preference_width(2), CADRE_PREFERENCE_SUMS);
     ck_assert_uint_eq(cadre_preference_width(64), 64);
 }
 END_TEST
@@ -157,6 +183,7 @@ Suite *test_suite(void)
     tcase_add_test(tc, loss_is_that_of_the_paper);
     tcase_add_test(tc, slope_is_the_derivative);
     tcase_add_test(tc, begins_at_log_2);
+    tcase_add_test(tc, means_of_a_step);
     tcase_add_test(tc, names_and_sizes);
     tcase_add_test(tc, samples_of_a_data_set);
     suite_add_tcase(s, tc);

@@ -29,6 +29,13 @@ enum cadre_hf_family {
     CADRE_HF_FAMILY_QWEN3, /* qk_norm */
 };
 
+/* Token ids for bos_token_id, eos_token_id and pad_token_id, -1 where the tokenizer has
+ * none. */
+struct cadre_hf_marks {
+    bool known; /* false: nothing is said of them */
+    int32_t bos, eos, pad;
+};
+
 struct cadre_hf_config {
     enum cadre_hf_arch arch;
     int64_t layers, channels, heads, kv_heads, hidden, context, vocab;
@@ -40,6 +47,9 @@ struct cadre_hf_config {
     int64_t head_size; /* also GPT-2's; for writing, 0 is channels / heads */
     enum cadre_hf_family family; /* read only, as the next: writing finds it */
     int64_t window; /* how many latest positions attention reads; 0: all */
+    /* Written only, null for none: the classes have ids of their own for what is left
+     * out. */
+    struct cadre_hf_marks marks;
 };
 
 /* "qwen2", "Qwen2" (ForCausalLM). */
@@ -56,6 +66,12 @@ cadre_status cadre_hf_config_read(const char *dir, struct cadre_hf_config *confi
 cadre_status cadre_hf_config_write(const char *dir,
                                    const struct cadre_hf_config *config,
                                    struct cadre_error *err);
+
+/* Add to DIR/config.json, whoever wrote it, the ids that it does not name; all else
+ * stays. Errors: as cadre_hf_config_read. */
+cadre_status cadre_hf_config_add_marks(const char *dir,
+                                       const struct cadre_hf_marks *marks,
+                                       struct cadre_error *err);
 
 /* The tensors of a folder. */
 struct cadre_hf;

@@ -2,8 +2,10 @@
 /* config.json of a model, in the form of the family that computes it. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/base/json.h"
+#include "core/base/json_read.h"
 #include "core/base/memory.h"
 #include "core/checkpoint/format/file.h"
 #include "core/checkpoint/format/hf.h"
@@ -94,6 +96,35 @@ static void put_llama(struct cadre_json *json, const struct cadre_hf_config *con
     put_scaling(json, &config->rotary);
 }
 
+enum { CONFIG_LIMIT = 16 << 20, N_MARKS = 3 };
+
+static const struct {
+    const char *key;
+    size_t at;
+} mark_keys[N_MARKS] = {
+    {"bos_token_id", offsetof(struct cadre_hf_marks, bos)},
+    {"eos_token_id", offsetof(struct cadre_hf_marks, eos)},
+    {"pad_token_id", offsetof(struct cadre_hf_marks, pad)},
+};
+
+static int32_t mark_of(const struct cadre_hf_marks *marks, int i)
+{
+    int32_t id;
+    memcpy(&id, (const char *)marks + mark_keys[i].at, sizeof id);
+    return id;
+}
+
+static void put_marks(struct cadre_json *json, const struct cadre_hf_marks *marks)
+{
+    for (int i = 0; marks->known && i < N_MARKS; i++) {
+        cadre_json_key(json, mark_keys[i].key);
+        if (mark_of(marks, i) >= 0)
+            cadre_json_i64(json, mark_of(marks, i));
+        else
+            cadre_json_null(json);
+    }
+}
+
 static void put_config(struct cadre_json *json, const struct cadre_hf_config *config)
 {
     const bool gpt2 = config->arch == CADRE_HF_GPT2;
@@ -116,6 +147,7 @@ static void put_config(struct cadre_json *json, const struct cadre_hf_config *co
         put_i64(json, "num_labels", config->classes);
     cadre_json_key(json, "tie_word_embeddings");
     cadre_json_bool(json, config->tied);
+    put_marks(json, &config->marks);
     cadre_json_end_object(json);
 }
 
@@ -135,6 +167,50 @@ cadre_status cadre_hf_config_write(const char *dir,
     else
         rc = cadre_file_write_whole(path, text.data, text.len, err);
     cadre_text_fini(&text);
+    free(path);
+    return rc;
+}
+
+/* The text of the object with what it lacks, NULL where nothing is missing. */
+static cadre_status complete(json_t *root, const struct cadre_hf_marks *marks,
+                             char **text, struct cadre_error *err)
+{
+    bool more = false;
+    *text = NULL;
+    for (int i = 0; i < N_MARKS; i++) {
+        if (mark_of(marks, i) < 0 || json_object_get(root, mark_keys[i].key))
+            continue;
+        if (json_object_set_new(root, mark_keys[i].key,
+                                json_integer(mark_of(marks, i))) != 0)
+            return cadre_no_memory(err, "config.json");
+        more = true;
+    }
+    if (more)
+        *text = json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
+    return more && !*text ? cadre_no_memory(err, "config.json") : CADRE_OK;
+}
+
+cadre_status cadre_hf_config_add_marks(const char *dir,
+                                       const struct cadre_hf_marks *marks,
+                                       struct cadre_error *err)
+{
+    char *path = cadre_format("%s/config.json", dir), *text = NULL, *more = NULL;
+    size_t bytes = 0;
+    json_t *root = NULL;
+    cadre_status rc = path ? CADRE_OK : cadre_no_memory(err, "config.json");
+    if (rc == CADRE_OK)
+        rc = cadre_file_read_whole(path, CONFIG_LIMIT, &text, &bytes, err);
+    if (rc == CADRE_OK)
+        rc = cadre_json_read(text, bytes, path, &root, err);
+    if (rc == CADRE_OK && !json_is_object(root))
+        rc = cadre_fail(err, CADRE_E_INVALID, "%s: expected a JSON object", path);
+    if (rc == CADRE_OK && marks->known)
+        rc = complete(root, marks, &more, err);
+    if (rc == CADRE_OK && more)
+        rc = cadre_file_write_whole(path, more, strlen(more), err);
+    json_decref(root);
+    free(more);
+    free(text);
     free(path);
     return rc;
 }

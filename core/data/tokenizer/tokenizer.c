@@ -98,7 +98,7 @@ static cadre_status load(struct cadre_tokenizer *tok, const char *spec,
                          struct cadre_error *err)
 {
     struct stat st;
-    tok->bos = tok->eos = -1;
+    tok->bos = tok->eos = tok->pad = -1;
     for (int b = 0; b < 256; b++)
         tok->single[b] = (char)b;
     if (!spec || spec[0] == '\0' || strcmp(spec, "byte") == 0) {
@@ -178,6 +178,12 @@ int32_t cadre_tokenizer_bos(const struct cadre_tokenizer *tok)
 int32_t cadre_tokenizer_eos(const struct cadre_tokenizer *tok)
 {
     return tok->eos;
+}
+
+struct cadre_tokenizer_marks cadre_tokenizer_marks(const struct cadre_tokenizer *tok)
+{
+    return (struct cadre_tokenizer_marks){
+        .known = true, .bos = tok->bos, .eos = tok->eos, .pad = tok->pad};
 }
 
 bool cadre_tokenizer_is_special(const struct cadre_tokenizer *tok, int32_t id)

@@ -48,6 +48,14 @@ int32_t cadre_tokenizer_bos(const struct cadre_tokenizer *tok);
  * GPT-2. */
 int32_t cadre_tokenizer_eos(const struct cadre_tokenizer *tok);
 
+/* Ids that a model's configuration names, -1 where there is none. `pad` fills up: the
+ * pad_token of tokenizer_config.json or special_tokens_map.json. */
+struct cadre_tokenizer_marks {
+    bool known; /* false: of no tokenizer, and nothing else is set */
+    int32_t bos, eos, pad;
+};
+struct cadre_tokenizer_marks cadre_tokenizer_marks(const struct cadre_tokenizer *tok);
+
 /* Whether an id is one of those that mark what a text is, and are no part of it: bos,
  * eos, and the added tokens of tokenizer.json. */
 bool cadre_tokenizer_is_special(const struct cadre_tokenizer *tok, int32_t id);

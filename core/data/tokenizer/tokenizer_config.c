@@ -146,6 +146,7 @@ cadre_status cadre_tokenizer_load_config(struct cadre_tokenizer *tok,
         if (i < LAST) {
             take_token(tok, root[i], "bos_token", &bos);
             take_token(tok, root[i], "eos_token", &eos);
+            take_token(tok, root[i], "pad_token", &tok->pad);
         }
     }
     if (is_json) {

@@ -78,7 +78,7 @@ struct cadre_tokenizer {
     enum cadre_tokenizer_kind kind;
     struct cadre_vocab vocab;
     struct cadre_vocab shown; /* pieces: what an id is as text; not sought in */
-    int32_t bos, eos;
+    int32_t bos, eos, pad;
     struct cadre_frame frame;
     char single[256]; /* every byte, for decoding to one of them */
     int32_t byte_ids[256]; /* id of each byte, -1 where it has none */
@@ -118,7 +118,7 @@ cadre_status cadre_tokenizer_load_sentencepiece(struct cadre_tokenizer *tok,
                                                 const char *path,
                                                 struct cadre_error *err);
 
-/* bos, eos and the frame of what lies beside a tokenizer in its folder:
+/* bos, eos, pad and the frame of what lies beside a tokenizer in its folder:
  * tokenizer_config.json, else special_tokens_map.json, else config.json. */
 cadre_status cadre_tokenizer_load_config(struct cadre_tokenizer *tok,
                                          const char *folder, struct cadre_error *err);

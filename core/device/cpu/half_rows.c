@@ -248,6 +248,7 @@ static void xent_fwd_tile(const struct cadre_half *half, const void *op, int64_t
     struct cadre_xent wide = xent_rows(a, begin, scratch);
     const int64_t ld = a->ld ? a->ld : V;
     wide.picked = (float *)a->picked + begin;
+    wide.total = a->total ? (float *)a->total + begin : NULL;
     wide.ld = 0;
     cadre_half_widen_rows(half, scratch, (const uint16_t *)a->logits + begin * ld,
                           end - begin, V, ld);

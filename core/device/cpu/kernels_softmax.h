@@ -110,6 +110,16 @@ static void row_dot(const void *args, int64_t begin, int64_t end)
  */
 #define XENT_BLOCK 1024
 
+INLINE double long_row_sum(const real *x, int64_t n)
+{
+    double sum = 0;
+    for (int64_t first = 0; first < n; first += XENT_BLOCK) {
+        const int64_t left = n - first;
+        sum += (double)row_sum(x + first, left < XENT_BLOCK ? left : XENT_BLOCK);
+    }
+    return sum;
+}
+
 static void xent_fwd(const void *args, int64_t begin, int64_t end)
 {
     const struct cadre_xent *a = args;
@@ -129,6 +139,9 @@ static void xent_fwd(const void *args, int64_t begin, int64_t end)
         ((real *)a->max)[row] = most;
         ((real *)a->sum)[row] = (real)sum;
         ((real *)a->picked)[row] = here ? x[target] : 0;
+        if (a->total)
+            ((real *)a->total)[row] =
+                a->targets[row] < 0 ? 0 : (real)long_row_sum(x, a->vocab);
     }
 }
 
@@ -148,6 +161,8 @@ static void xent_loss(const void *args, int64_t begin, int64_t end)
     for (int64_t row = begin; row < end; row++) {
         double loss = log((double)sum[row]) + ((double)most[row] - (double)picked[row]);
         a->loss_rows[row] = a->targets[row] < 0 ? 0.0 : loss;
+        if (a->total)
+            a->logit_rows[row] = (double)((const real *)a->total)[row];
     }
 }
 

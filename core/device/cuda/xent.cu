@@ -12,7 +12,7 @@ template <class T> struct xent_job {
     int64_t rows, vocab, begin;
     T *logits;
     const int32_t *targets;
-    wide_t<T> *max, *sum, *picked;
+    wide_t<T> *max, *sum, *picked, *total;
     wide_t<T> seed;
     bool vec;
 };
@@ -121,6 +121,22 @@ __device__ static void scan_row(const xent_job<T> &a, const T *x, int shift,
     }
 }
 
+/* The sum of a row, by all of the block. */
+template <class T>
+__device__ static wide_t<T> row_total(const T *x, int shift, int64_t V, bool vec,
+                                      wide_t<T> *room)
+{
+    typedef wide_t<T> W;
+    constexpr int N = pack_size<T>::N;
+    W sum = 0;
+    for (int64_t c = (int64_t)threadIdx.x * N - shift; c < V; c += THREADS * N) {
+        const pack<T> p = load_part<N>(x, c, V, vec);
+        for (int i = 0; i < N; i++)
+            sum += c + i >= 0 && c + i < V ? widen(p.v[i]) : (W)0;
+    }
+    return block_sum(sum, room);
+}
+
 template <class T> __global__ void xent_fwd(const xent_job<T> a)
 {
     typedef wide_t<T> W;
@@ -137,8 +153,13 @@ template <class T> __global__ void xent_fwd(const xent_job<T> a)
     else if (most > (W)-INFINITY || sum != sum)
         part = sum * exp_of<T>(most - high);
     const W total = block_sum(part, room);
+    W logits = 0;
+    if (a.total && a.targets[row] >= 0)
+        logits = row_total(x, (int)(row * V % N), V, a.vec, room);
     if (threadIdx.x != 0)
         return;
+    if (a.total)
+        a.total[row] = logits;
     const int64_t target = (int64_t)a.targets[row] - a.begin;
     const bool here = a.targets[row] >= 0 && target >= 0 && target < V;
     a.max[row] = high;
@@ -177,6 +198,7 @@ template <class T> static xent_job<T> job_of(const struct cadre_xent *a)
             (wide_t<T> *)a->max,
             (wide_t<T> *)a->sum,
             (wide_t<T> *)a->picked,
+            (wide_t<T> *)a->total,
             (wide_t<T>)a->seed,
             aligned(a->logits)};
 }
@@ -213,13 +235,16 @@ __global__ void xent_rescale(int64_t rows, const W *old_max, const W *max, W *su
 
 template <class W>
 __global__ void xent_loss(int64_t rows, const int32_t *targets, const W *max,
-                          const W *sum, const W *picked, double *loss)
+                          const W *sum, const W *picked, const W *total, double *loss,
+                          double *logits)
 {
     const int64_t row = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
     if (row >= rows)
         return;
     const double l = log((double)sum[row]) + ((double)max[row] - (double)picked[row]);
     loss[row] = targets[row] < 0 ? 0.0 : l;
+    if (total)
+        logits[row] = (double)total[row];
 }
 
 extern "C" cadre_status cadre_cuda_xent_rescale(const struct cadre_xent *a,
@@ -245,7 +270,7 @@ extern "C" cadre_status cadre_cuda_xent_loss(const struct cadre_xent *a, void *s
         typedef wide_t<T> W;
         CADRE_LAUNCH(xent_loss<W>, blocks, THREADS, 0, stream, a->rows, a->targets,
                      (const W *)a->max, (const W *)a->sum, (const W *)a->picked,
-                     a->loss_rows);
+                     (const W *)a->total, a->loss_rows, a->logit_rows);
     });
     return cadre_launch_check("xent_loss");
 }

@@ -435,6 +435,8 @@ cadre_status cadre_executor_create(const struct cadre_executor_config *config,
     exec->chunk = cadre_calloc((size_t)exec->n_chunks, sizeof *exec->chunk);
     cadre_status rc = exec->chunk ? make_shared(exec) : CADRE_E_RESOURCE;
     if (rc == CADRE_OK)
+        rc = cadre_executor_make_pairs(exec);
+    if (rc == CADRE_OK)
         rc = make_staging(exec);
     for (int c = 0; rc == CADRE_OK && c < exec->n_chunks; c++) {
         exec->chunk[c].plan = config->plan->chunk[c];
@@ -473,6 +475,8 @@ void cadre_executor_destroy(struct cadre_executor *exec)
     free(exec->block_buffers.free);
     free(exec->split_buffers.free);
     free(exec->loss_host);
+    free(exec->logit_host);
+    free(exec->target_host);
     free(exec->pageable);
     free(exec->shard_offsets);
     free(exec);

@@ -127,6 +127,7 @@ static cadre_status run_unit(struct cadre_executor *exec, struct cadre_eval *eva
     exec->pass.kv_cache = eval->kv_cache;
     exec->pass.positions = eval->positions;
     exec->pass.training = false;
+    exec->pass.logit_rows = NULL;
     CADRE_TRY(cadre_executor_raise(exec, CADRE_BEFORE_FORWARD, (uint32_t)c, next, 0));
     CADRE_TRY(cadre_chain_await_unit(exec->config.chain, unit));
     CADRE_TRY(cadre_forms_decode(exec->config.store, unit));

@@ -69,6 +69,8 @@ struct cadre_executor {
     char *frozen_grad; /* space for gradients of frozen parameters; never read */
     double *loss_rows; /* device */
     double *loss_host; /* evaluation */
+    double *logit_rows, *logit_host; /* of pairs, as loss_rows */
+    int32_t *target_host; /* of pairs */
     struct cadre_staging staging[CADRE_STAGINGS]; /* the first alone unless pinned */
     int32_t *pageable; /* of staging, unless pinned */
     uint32_t staged; /* batches so far */
@@ -131,6 +133,9 @@ cadre_status cadre_executor_load(struct cadre_executor *exec, struct cadre_slot 
 /* Sum the head's row losses into the core's array; does not wait. */
 cadre_status cadre_executor_collect(struct cadre_executor *exec,
                                     const struct cadre_slot *slot);
+/* Space for what is read of a micro-batch's pairs, if there are any; destroy frees it.
+ */
+cadre_status cadre_executor_make_pairs(struct cadre_executor *exec);
 /* Space for a slot's loss seeds, to be freed. */
 bool cadre_executor_make_seeds(const struct cadre_executor_config *config,
                                struct cadre_slot *slot);

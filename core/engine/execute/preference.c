@@ -17,6 +17,8 @@ const char *cadre_preference_name(enum cadre_preference_figure figure)
         "rewards/margins",
         "log_probs/chosen",
         "log_probs/rejected",
+        "logits/chosen",
+        "logits/rejected",
     };
     return names[figure];
 }
@@ -55,7 +57,7 @@ void cadre_preference_fini(struct cadre_preference *preference)
 
 size_t cadre_preference_width(int64_t batch)
 {
-    return batch > CADRE_PREFERENCE_FIGURES ? (size_t)batch : CADRE_PREFERENCE_FIGURES;
+    return batch > CADRE_PREFERENCE_SUMS ? (size_t)batch : CADRE_PREFERENCE_SUMS;
 }
 
 /* -log sigmoid(x) */
@@ -74,7 +76,7 @@ static double sigmoid_of_minus(double x)
  * at x = 0 it is log 2 as it is rounded. */
 void cadre_preference_judge(const struct cadre_preference_config *config,
                             const double policy[2], const double reference[2],
-                            double figures[CADRE_PREFERENCE_FIGURES], double *slope)
+                            double figures[CADRE_PREFERENCE_JUDGED], double *slope)
 {
     const double beta = config->beta, e = config->smoothing;
     const double u = (policy[0] - policy[1]) - (reference[0] - reference[1]);
@@ -92,6 +94,18 @@ void cadre_preference_judge(const struct cadre_preference_config *config,
     figures[CADRE_PREFERENCE_MARGIN] = chosen - rejected;
     figures[CADRE_PREFERENCE_LOG_CHOSEN] = policy[0];
     figures[CADRE_PREFERENCE_LOG_REJECTED] = policy[1];
+}
+
+void cadre_preference_means(const double sums[CADRE_PREFERENCE_SUMS], double pairs,
+                            double figures[CADRE_PREFERENCE_FIGURES])
+{
+    for (int i = 0; i < CADRE_PREFERENCE_JUDGED; i++)
+        figures[i] = sums[i] / pairs;
+    for (int i = CADRE_PREFERENCE_JUDGED; i < CADRE_PREFERENCE_FIGURES; i++) {
+        const double targets =
+            sums[CADRE_PREFERENCE_TARGETS_CHOSEN + i - CADRE_PREFERENCE_JUDGED];
+        figures[i] = targets > 0 ? sums[i] / targets : 0;
+    }
 }
 
 uint64_t cadre_preference_sample(const struct cadre_preference *preference,

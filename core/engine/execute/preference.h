@@ -11,7 +11,12 @@
 
 #include "core/engine/layout/run_spec.h"
 
-/* Of a pair, and summed over pairs. A reward is beta (log pi - log ref). */
+/* Of a pair, and means over the pairs of a step. A reward is beta (log pi - log ref).
+ * `logits` is what TRL 1.9.0 prints (huggingface/trl, trl/trainer/dpo_trainer.py,
+ * DPOTrainer._compute_loss): of the policy, at each target of the chosen or rejected
+ * answers, the mean of the logits over the vocabulary, and of these the mean over all
+ * such targets of the step, so that a long answer counts more; 0 without a target.
+ * There a step is what is run at once, here the whole global batch. */
 enum cadre_preference_figure {
     CADRE_PREFERENCE_LOSS,
     CADRE_PREFERENCE_CHOSEN,
@@ -20,7 +25,14 @@ enum cadre_preference_figure {
     CADRE_PREFERENCE_MARGIN, /* between the two rewards */
     CADRE_PREFERENCE_LOG_CHOSEN, /* log pi */
     CADRE_PREFERENCE_LOG_REJECTED,
+    CADRE_PREFERENCE_JUDGED, /* figures of cadre_preference_judge */
+    CADRE_PREFERENCE_LOGITS_CHOSEN = CADRE_PREFERENCE_JUDGED,
+    CADRE_PREFERENCE_LOGITS_REJECTED,
     CADRE_PREFERENCE_FIGURES,
+    /* summed over pairs beside them: targets of the answers */
+    CADRE_PREFERENCE_TARGETS_CHOSEN = CADRE_PREFERENCE_FIGURES,
+    CADRE_PREFERENCE_TARGETS_REJECTED,
+    CADRE_PREFERENCE_SUMS,
 };
 
 /* As TRL and torchtune print it: "rewards/chosen"; "loss". */
@@ -43,15 +55,19 @@ cadre_status cadre_preference_init(struct cadre_preference *preference,
                                    const struct cadre_dataset *dataset);
 void cadre_preference_fini(struct cadre_preference *preference);
 
-/* Doubles of a micro-batch of `batch` samples: the figures, or while measuring the
- * log-probabilities of its samples. */
+/* Doubles of a micro-batch of `batch` samples: sums over its pairs (of logits: over
+ * targets), or while measuring the log-probabilities of its samples. */
 size_t cadre_preference_width(int64_t batch);
 
 /* One pair: policy and reference are log-probabilities of the chosen and the rejected
  * answer. *slope = d loss / d u. Both may be NULL. [any thread] */
 void cadre_preference_judge(const struct cadre_preference_config *config,
                             const double policy[2], const double reference[2],
-                            double figures[CADRE_PREFERENCE_FIGURES], double *slope);
+                            double figures[CADRE_PREFERENCE_JUDGED], double *slope);
+
+/* The figures of a step with this many pairs, from the sums over them. [any thread] */
+void cadre_preference_means(const double sums[CADRE_PREFERENCE_SUMS], double pairs,
+                            double figures[CADRE_PREFERENCE_FIGURES]);
 
 /* The training sample at a global position of the run. */
 uint64_t cadre_preference_sample(const struct cadre_preference *preference,

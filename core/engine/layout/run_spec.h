@@ -44,6 +44,7 @@ struct cadre_run_spec {
     const struct cadre_dataset *dataset; /* NULL: plan only */
     const struct cadre_tokenizer_files
         *tokenizer; /* saved with the model; NULL: none */
+    struct cadre_tokenizer_marks marks; /* of it, for the model's config.json */
     int64_t global_batch, micro_batch, time, prefetch;
     uint64_t seed;
     bool exact, recompute;

@@ -248,6 +248,53 @@ START_TEST(no_config_is_one_line)
 }
 END_TEST
 
+static void check_written(const char *part, bool is_there)
+{
+    char *path = cadre_format("%s/config.json", dir), *text = NULL;
+    size_t bytes = 0;
+    ck_assert_int_eq(cadre_file_read_whole(path, 1 << 16, &text, &bytes, &err),
+                     CADRE_OK);
+    ck_assert_msg((strstr(text, part) != NULL) == is_there, "%s: %s", part, text);
+    free(text);
+    free(path);
+}
+
+/* null where a tokenizer has none; nothing where none is known. */
+START_TEST(marks_are_written)
+{
+    struct cadre_hf_config config = round_trips[0];
+    ck_assert_int_eq(cadre_hf_config_write(dir, &config, &err), CADRE_OK);
+    check_written("token_id", false);
+    config.marks = (struct cadre_hf_marks){true, 3, 0, -1};
+    ck_assert_int_eq(cadre_hf_config_write(dir, &config, &err), CADRE_OK);
+    check_written("\"bos_token_id\": 3", true);
+    check_written("\"eos_token_id\": 0", true);
+    check_written("\"pad_token_id\": null", true);
+}
+END_TEST
+
+/* What a file says, null too, stays; so does a file that lacks nothing, to the byte. */
+START_TEST(marks_are_added)
+{
+    const struct cadre_hf_marks marks = {true, 3, 4, -1}, unknown = {.bos = 3};
+    struct cadre_hf_config config;
+    read_text("{" GPT2 ",  \"x\":0.1,\"bos_token_id\":null}", &config);
+    ck_assert_int_eq(cadre_hf_config_add_marks(dir, &unknown, &err), CADRE_OK);
+    check_written(",  \"x\":0.1,\"bos_token_id\":null", true);
+    ck_assert_int_eq(cadre_hf_config_add_marks(dir, &marks, &err), CADRE_OK);
+    check_written("\"bos_token_id\": null", true);
+    check_written("\"eos_token_id\": 4", true);
+    check_written("pad_token_id", false);
+    check_written("\"n_embd\": 8", true);
+    read_text("{" GPT2 ",  \"bos_token_id\":1,\"eos_token_id\":[1,2]}", &config);
+    ck_assert_int_eq(cadre_hf_config_add_marks(dir, &marks, &err), CADRE_OK);
+    check_written(",  \"bos_token_id\":1,\"eos_token_id\":[1,2]}", true);
+    read_text("[]", &config);
+    ck_assert_int_eq(cadre_hf_config_add_marks(dir, &marks, &err), CADRE_E_INVALID);
+    ck_assert_ptr_nonnull(strstr(err.text, "config.json: expected a JSON object"));
+}
+END_TEST
+
 static const struct {
     const char *text;
     enum cadre_hf_family family;
@@ -350,6 +397,8 @@ Suite *test_suite(void)
     tcase_add_loop_test(tc, what_cannot_be_trained_is_refused_in_words, 0,
                         sizeof bad / sizeof bad[0]);
     tcase_add_test(tc, no_config_is_one_line);
+    tcase_add_test(tc, marks_are_written);
+    tcase_add_test(tc, marks_are_added);
     suite_add_tcase(suite, tc);
     return suite;
 }

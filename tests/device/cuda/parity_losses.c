@@ -171,7 +171,7 @@ static void embeddings(struct parity *p, uint32_t dtype)
 
 /* ---- loss ---- */
 
-enum { LOGITS, TARGETS, MAX, SUM, PICKED, OLD_MAX, LOSS };
+enum { LOGITS, TARGETS, MAX, SUM, PICKED, OLD_MAX, LOSS, TOTAL, TOTALS };
 
 struct loss {
     int64_t rows, vocab, begin;
@@ -191,8 +191,10 @@ static cadre_status run_loss(struct cadre_device *device, uint32_t dtype, void *
                                  .max = p[MAX],
                                  .sum = p[SUM],
                                  .picked = p[PICKED],
+                                 .total = p[TOTAL],
                                  .old_max = p[OLD_MAX],
                                  .loss_rows = p[LOSS],
+                                 .logit_rows = p[TOTALS],
                                  .seed = l->seed};
     cadre_status rc = device->ops->xent_fwd(device, &a);
     if (rc == CADRE_OK)
@@ -227,6 +229,8 @@ static void loss_magnitudes(const void *ctx, const struct parity_view *v, int ar
         const int64_t target = (int64_t)v->start[TARGETS][row] - l->begin;
         if (arg == LOGITS && target >= 0 && target < l->vocab)
             m[row * l->vocab + target] += l->seed;
+        if (arg == TOTAL || arg == TOTALS)
+            m[row] = l->range * (double)l->vocab;
         if (arg == LOSS)
             m[row] = 1 + 2 * l->range + log((double)l->vocab);
     }
@@ -252,7 +256,9 @@ static void compare_loss(struct parity *p, uint32_t dtype, struct loss l)
                  [SUM] = {PARITY_WIDE, 1, R, .call = 1, .out = true, .sum = along},
                  [PICKED] = {PARITY_WIDE, 1, R, .out = true, .bits = true},
                  [OLD_MAX] = {PARITY_WIDE, 1, R, .seed = 3},
-                 [LOSS] = {CADRE_F64, 1, R, .call = 2, .out = true, .sum = along}},
+                 [LOSS] = {CADRE_F64, 1, R, .call = 2, .out = true, .sum = along},
+                 [TOTAL] = {PARITY_WIDE, 1, R, .out = true, .sum = 4},
+                 [TOTALS] = {CADRE_F64, 1, R, .call = 2, .out = true, .sum = 4}},
         .run = run_loss,
         .ctx = &l,
         .fill = fill_targets,

@@ -129,7 +129,9 @@ static cadre_status run_xent(struct cadre_device *cpu, void **p, const void *ctx
                                  .sum = p[2],
                                  .picked = p[3],
                                  .old_max = p[4],
+                                 .total = p[6],
                                  .loss_rows = p[5],
+                                 .logit_rows = p[7],
                                  .seed = 0.25};
     cadre_status rc;
     if (cpu) {
@@ -159,7 +161,10 @@ START_TEST(losses)
                                                    {wide, 6, 0},
                                                    {wide, 6, 0},
                                                    {wide, 6, 2},
-                                                   {CADRE_F64, 6, 0, f64}},
+                                                   {CADRE_F64, 6, 0, f64},
+                                                   /* sums that cancel */
+                                                   {wide, 6, 0, 100},
+                                                   {CADRE_F64, 6, 0, 100 * f64}},
                                           .run = run_xent,
                                           .ctx = &l,
                                           .loose = 10};

@@ -21,7 +21,8 @@ MODELS = HERE.parent / "lora"
 TIME, PAIRS, STEPS, STEP_PAIRS = 16, 16, 20, 4
 ADAMW = {"lr": 1e-2, "betas": (0.9, 0.95), "eps": 1e-8, "weight_decay": 0.1}
 FIGURES = ("loss", "rewards/chosen", "rewards/rejected", "rewards/accuracies",
-           "rewards/margins", "log_probs/chosen", "log_probs/rejected")
+           "rewards/margins", "log_probs/chosen", "log_probs/rejected",
+           "logits/chosen", "logits/rejected")
 
 
 def make_pairs():
@@ -98,6 +99,13 @@ def log_probs(model, samples):
     return (picked * (y >= 0)).sum(-1)
 
 
+def mean_logits(model, samples):
+    """Over the vocabulary and the targets of all samples, as TRL's DPOTrainer prints it."""
+    with torch.no_grad():
+        logits = model(input_ids=torch.tensor([ids for ids, _ in samples])).logits
+    return logits[torch.tensor([targets for _, targets in samples]) >= 0].mean(-1).mean()
+
+
 def train(model, reference, beta, smoothing):
     samples = [window(pair["prompt"], pair[key]) for pair in make_pairs()
                for key in ("chosen", "rejected")]
@@ -116,6 +124,7 @@ def train(model, reference, beta, smoothing):
         x = beta * ((pi[0::2] - pi[1::2]) - (ref[0::2] - ref[1::2]))
         sigmoid = torch.nn.functional.logsigmoid
         loss = (-(1 - smoothing) * sigmoid(x) - smoothing * sigmoid(-x)).mean()
+        logits = [mean_logits(model, batch[i::2]) for i in (0, 1)]
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -124,7 +133,7 @@ def train(model, reference, beta, smoothing):
         yield [v.item() for v in (loss, chosen.mean(), rejected.mean(),
                                   (chosen > rejected).to(pi.dtype).mean(),
                                   (chosen - rejected).mean(), pi[0::2].mean(),
-                                  pi[1::2].mean())]
+                                  pi[1::2].mean(), *logits)]
 
 
 def main():
