@@ -27,4 +27,11 @@ enum { CADRE_PLAN_SETTINGS = 8, CADRE_PLAN_SETTING = 160 };
 int cadre_plan_settings(const struct cadre_candidate *c,
                         char out[CADRE_PLAN_SETTINGS][CADRE_PLAN_SETTING]);
 
+/* The options of the file with those of a candidate (NULL: its own); the vocabulary
+ * where the file leaves it to the data. *out is the caller's, unresolved. Errors: those
+ * of the options. [main] */
+cadre_status cadre_plan_options(const struct cadre_plan_answers *a,
+                                const struct cadre_candidate *c,
+                                struct cadre_options **out, struct cadre_error *err);
+
 #endif
