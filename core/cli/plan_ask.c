@@ -68,7 +68,7 @@ static double there(const struct cadre_plan_answers *a)
 
 /* All ranks up to 8; else the first of each stage stands for the others, whose shards
  * may be some pieces larger, for which 1 MiB is added. */
-enum { ALL = 8, TRIES = 32 };
+enum { ALL = 8, TRIES = 128 };
 static const double PIECES = 1048576;
 
 static cadre_status ask(const struct cadre_plan_answers *a, struct cadre_plan_found *f,

@@ -10,7 +10,7 @@
  */
 enum { CADRE_PLAN_ASKED_RANKS = 1024 };
 
-/* Ask for the first candidates, until `most` of those that run were asked, or 32 were
+/* Ask for the first candidates, until `most` of those that run were asked, or 128 were
  * refused: one that is goes behind those that run, with the plugin's reason, or, where
  * the hardware file's accounting is cadre, with the bytes that do not fit. Errors:
  * those of the options. [main] */

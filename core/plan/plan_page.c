@@ -151,7 +151,9 @@ static void put_candidate(const struct cadre_plan_page *page, size_t i,
     cadre_page_cell(out, "l w", form);
     put_number(out, 4, f->forecast.step);
     cadre_page_cell(out, "", between);
-    snprintf(most, sizeof most, "at least %.4g", f->footprint.total / GIB);
+    snprintf(most, sizeof most, "%s%.4g",
+             f->asked > 0 && f->asked < f->footprint.total ? "" : "at least ",
+             f->footprint.total / GIB);
     cadre_page_cell(out, "", most);
     put_number(out, 4, f->asked > 0 ? f->asked / GIB : (double)NAN);
     cadre_page_cell(out, "l",
@@ -166,14 +168,16 @@ static void put_candidates(const struct cadre_plan_page *page, struct cadre_text
         {"form", true},
         {"predicted s a step", false},
         {"predicted interval, s", false},
-        {"predicted GiB of the largest rank", false},
+        {"predicted GiB by formulas", false},
         {"predicted GiB its plugins ask for", false},
         {"predicted limit", true},
     };
     cadre_text_printf(out, "<h2>Predicted: stacks that fit, the fastest first</h2>\n");
     cadre_page_table_begin(out,
-                           "Forecasts, not measurements. GiB of the largest rank are "
-                           "of formulas; \"-\": its plugins were not asked",
+                           "Forecasts, not measurements. GiB of the rank that needs "
+                           "most: by formulas without scratch and messages, and all "
+                           "that its plugins plan for (-: not asked). The reserve is "
+                           "in neither",
                            head, sizeof head / sizeof head[0]);
     for (size_t i = 0; i < shown(page); i++)
         put_candidate(page, i, out);
@@ -296,7 +300,7 @@ static void put_memory(const struct cadre_plan_page *page, struct bars *bars,
         begin_bar(bars, i, bars->gib[i]);
         fill_memory(page, f, bars->gib[i]);
         snprintf(bars->label[i], sizeof bars->label[i], "%.4g GiB",
-                 fmax(f->asked, f->footprint.total) / GIB);
+                 (f->asked > 0 ? f->asked : f->footprint.total) / GIB);
     }
     const struct cadre_chart_stack chart = {
         .title = "Predicted memory, at least, by its parts",
@@ -321,11 +325,12 @@ static void put_charts(const struct cadre_plan_page *page, struct cadre_text *ou
         cadre_text_printf(out, "</div>\n");
         cadre_page_paragraph(
             out, "soft",
-            "A place is that of the tables. The memory's whole bar is the device: what "
-            "the largest rank takes at least, what is left of it at most, and "
-            "reserve_gib of the hardware file, which no rank is given. What is called "
-            "more by plugins is what they ask for beyond the formulas, such as scratch "
-            "and messages in transit.");
+            "A place is that of the tables. A whole bar is the memory of the device: "
+            "kinds by formulas of the rank that needs most, what its plugins ask for "
+            "beyond them, such as scratch and messages in transit, what is left at "
+            "most, and reserve_gib of the hardware file, which no rank is given. At a "
+            "bar's end is what plugins ask for, or the sum by formulas where they were "
+            "not asked.");
         if (shown(page) > bars->n)
             cadre_page_paragraph(out, "soft", "Bars are of the first 20 places.");
     }

@@ -27,8 +27,24 @@ static void print_found(const struct cadre_plan_found *f, size_t place,
     fprintf(out, "\n     %s; %s limits", form,
             cadre_plan_cause_name(cadre_forecast_limit(&f->forecast)));
     if (f->asked > 0)
-        fprintf(out, "; its plugins ask for %.4g GiB", f->asked / GIB);
+        fprintf(out, "; its plugins ask for %.4g GiB%s", f->asked / GIB,
+                f->asked < f->footprint.total ? ", less than by formulas" : "");
     fputc('\n', out);
+}
+
+/* What the figures of memory count. */
+static void print_memory(const struct cadre_hardware *hw, FILE *out)
+{
+    fprintf(out,
+            "GiB >=: by formulas, weights, gradients, optimizer states and activations "
+            "of the rank that needs most; not scratch, not messages\n"
+            "asked for by plugins: all that a run of Cadre plans on a rank%s\n"
+            "%.1f GiB are there, %.4g of the device less reserve_gib = %.4g, which "
+            "neither figure counts\n",
+            hw->accounting == CADRE_ACCOUNTING_CADRE ? ", which decides whether it fits"
+                                                     : "",
+            hw->device.memory_gib - hw->device.reserve_gib, hw->device.memory_gib,
+            hw->device.reserve_gib);
 }
 
 static void print_refused(const struct cadre_plan_search *search, FILE *out)
@@ -72,6 +88,8 @@ void cadre_plan_search_print(const struct cadre_plan_search *search,
     fputc('\n', out);
     for (size_t i = 0; i < search->legal && i < top; i++)
         print_found(&search->found[i], i + 1, intervals, out);
+    if (search->legal > 0 && top > 0)
+        print_memory(hw, out);
     if (intervals && intervals->n)
         fprintf(out,
                 "interval: for %.0f %% of steps, by the errors of %zu published ones "

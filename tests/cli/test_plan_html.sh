@@ -88,8 +88,9 @@ assert sorted(time) == sorted(memory) == [1, 2, 3], (time, memory)
 for i, c in enumerate(best, 1):
     assert f"{i}: {c['stack']}<" in page, c["stack"]
     assert f">{c['step_s']:.4g}<" in page
-    assert f"at least {c['bytes_at_least']['total'] / 2**30:.4g}<" in page
-    assert f">{c['bytes_asked'] / 2**30:.4g}<" in page
+    total, asked = c["bytes_at_least"]["total"] / 2**30, c["bytes_asked"] / 2**30
+    assert f">{'at least ' if asked >= total else ''}{total:.4g}<" in page, (total, asked)
+    assert f">{asked:.4g}<" in page and f">{asked:.4g} GiB</text>" in page
     assert abs(sum(v for v, _ in time[i].values()) / c["step_s"] - 1) < 2e-3
     for cause, seconds in c["seconds"].items():
         if seconds > 0:
