@@ -9,6 +9,7 @@
 #include "core/cli/cli.h"
 #include "core/cli/plan_answers.h"
 #include "core/cli/plan_ask.h"
+#include "core/cli/plan_html.h"
 #include "core/cli/plan_measure.h"
 #include "core/cli/plan_predict.h"
 #include "core/cli/plan_simulate.h"
@@ -241,7 +242,11 @@ static cadre_status find_candidates(const struct cadre_cli_args *args,
     CADRE_TRY_OR(cadre_plan_search(&a.search, &a.question, &a.hardware, err), out);
     CADRE_TRY_OR(cadre_plan_ask(&a, (size_t)a.top, err), out);
     CADRE_TRY_OR(cadre_plan_ask_own(&a, err), out);
+    if (args->plan.html)
+        CADRE_TRY_OR(cadre_plan_html_write(&a, err), out);
     CADRE_TRY_OR(cadre_plan_answer(&a, err), out);
+    if (args->plan.html && !args->json)
+        printf("\nPage: %s\n", args->plan.html);
     if (args->plan.emit)
         rc = emit(args, &a.search, err);
 out:
@@ -252,6 +257,7 @@ out:
 
 static cadre_status plan(const struct cadre_cli_args *args, struct cadre_error *err)
 {
+    CADRE_TRY(cadre_plan_html_check(args, err));
     if (args->plan.measure)
         return cadre_plan_measure(args, err);
     if (args->plan.simulate)
@@ -283,6 +289,12 @@ static const struct cadre_cli_option options[] = {
      .kind = CADRE_CLI_FILE,
      .field = CADRE_CLI_FIELD(plan.emit),
      .help = "write an ini file that trains the best candidate; it extends CONF"},
+    {.name = "--html",
+     .argument = "FILE",
+     .kind = CADRE_CLI_FILE,
+     .field = CADRE_CLI_FIELD(plan.html),
+     .help = "write the list as a page, with bars of seconds and bytes and a simulated "
+             "drawing of the first pipeline"},
     {.name = "--replay",
      .argument = "FILE.csv",
      .kind = CADRE_CLI_FILE,
@@ -340,12 +352,12 @@ static const struct cadre_cli_option options[] = {
 
 const struct cadre_cli_command cadre_command_plan = {
     .name = "plan",
-    .synopsis =
-        "CONF --ranks N --hardware FILE [--top K] [--explain A B] "
-        "[--what-if KEY=CHANGE]... [--fit [--stack A]] [--cost --tokens T "
-        "[--price P]] [--emit FILE.ini] [--set SECTION.KEY=VALUE]... [--json] | "
-        "CONF --ranks N --hardware FILE --simulate [--trace FILE] "
-        "[--set SECTION.KEY=VALUE]... [--json] | --replay FILE.csv [--json]",
+    .synopsis = "CONF --ranks N --hardware FILE [--top K] [--explain A B] "
+                "[--what-if KEY=CHANGE]... [--fit [--stack A]] [--cost --tokens T "
+                "[--price P]] [--emit FILE.ini] [--html FILE] "
+                "[--set SECTION.KEY=VALUE]... [--json] | "
+                "CONF --ranks N --hardware FILE --simulate [--trace FILE] "
+                "[--set SECTION.KEY=VALUE]... [--json] | --replay FILE.csv [--json]",
     .summary = "forecast time and memory of a step for every stack on N ranks",
     .details =
         "Nothing is run: figures are forecasts of formulas (docs/planning.md) and "

@@ -34,12 +34,10 @@ int cadre_plan_settings(const struct cadre_candidate *c,
     return n;
 }
 
-/* The options of the file with those of a candidate; the vocabulary where the file
- * leaves it to the data. A plan is of training on any device: it is asked on the CPU.
- */
-static cadre_status make_options(const struct cadre_plan_answers *a,
-                                 const struct cadre_candidate *c,
-                                 struct cadre_options **out, struct cadre_error *err)
+/* A plan is of training on any device: it is asked on the CPU. */
+cadre_status cadre_plan_options(const struct cadre_plan_answers *a,
+                                const struct cadre_candidate *c,
+                                struct cadre_options **out, struct cadre_error *err)
 {
     char setting[CADRE_PLAN_SETTINGS][CADRE_PLAN_SETTING], vocab[64];
     CADRE_TRY(cadre_cli_load(a->args, out, err));
@@ -70,7 +68,7 @@ static double there(const struct cadre_plan_answers *a)
 
 /* All ranks up to 8; else the first of each stage stands for the others, whose shards
  * may be some pieces larger, for which 1 MiB is added. */
-enum { ALL = 8, TRIES = 32 };
+enum { ALL = 8, TRIES = 128 };
 static const double PIECES = 1048576;
 
 static cadre_status ask(const struct cadre_plan_answers *a, struct cadre_plan_found *f,
@@ -80,7 +78,7 @@ static cadre_status ask(const struct cadre_plan_answers *a, struct cadre_plan_fo
     struct cadre_inquiry said;
     struct cadre_error why = {0};
     const int64_t ranks = cadre_candidate_ranks(&f->candidate);
-    CADRE_TRY(make_options(a, &f->candidate, &options, err));
+    CADRE_TRY(cadre_plan_options(a, &f->candidate, &options, err));
     const bool all = ranks <= ALL;
     const int every = all ? 1 : (int)(ranks / f->candidate.pipeline);
     const cadre_status rc = cadre_inquiry(options, (int)ranks, every, &said, &why);
@@ -161,7 +159,7 @@ cadre_status cadre_plan_ask_own(struct cadre_plan_answers *a, struct cadre_error
     struct cadre_stack stack;
     struct cadre_inquiry said;
     struct cadre_error why = {0};
-    CADRE_TRY(make_options(a, NULL, &options, err));
+    CADRE_TRY(cadre_plan_options(a, NULL, &options, err));
     const char *text = cadre_options_raw(options, "strategy.stack");
     if (!text || cadre_stack_parse(text, &stack, &why) != CADRE_OK ||
         is_known(&stack)) {

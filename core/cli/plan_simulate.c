@@ -58,9 +58,8 @@ static cadre_status take_ranks(const char *text, int *out, struct cadre_error *e
     return CADRE_OK;
 }
 
-/* A plan reads no data: what samples look like must follow from the options. */
-static cadre_status check_data(const struct cadre_options *options,
-                               struct cadre_error *err)
+cadre_status cadre_cli_plan_check_data(const struct cadre_options *options,
+                                       struct cadre_error *err)
 {
     const char *format = cadre_options_raw(options, "data.format");
     if (strcmp(cadre_options_raw(options, "model.arch"), "vit") == 0)
@@ -128,7 +127,7 @@ static cadre_status make_spec(const struct cadre_cli_args *args, int ranks,
         .out = args->out, .name = name, .given_ranks = ranks};
     cadre_cli_run_name(args, name, sizeof name);
     CADRE_TRY(cadre_cli_load(args, &options, err));
-    cadre_status rc = check_data(options, err);
+    cadre_status rc = cadre_cli_plan_check_data(options, err);
     if (rc == CADRE_OK)
         rc = check_ranks(options, ranks, err);
     if (rc == CADRE_OK)
@@ -159,7 +158,7 @@ cadre_status cadre_cli_plan_simulate(const struct cadre_cli_args *args,
     if (args->plan.trace) {
         dir = cadre_path_dirname(args->plan.trace);
         request = (struct cadre_simulation_request){
-            dir, cadre_path_basename(args->plan.trace)};
+            .trace_dir = dir, .trace_name = cadre_path_basename(args->plan.trace)};
         rc = dir ? CADRE_OK : cadre_no_memory(err, "a path");
         if (rc != CADRE_OK)
             goto out;

@@ -10,4 +10,9 @@
 cadre_status cadre_cli_plan_simulate(const struct cadre_cli_args *args,
                                      struct cadre_error *err);
 
+/* A plan reads no data: what samples look like must follow from the options. Errors:
+ * CADRE_E_UNSUPPORTED where it does not. [main] */
+cadre_status cadre_cli_plan_check_data(const struct cadre_options *options,
+                                       struct cadre_error *err);
+
 #endif

@@ -27,20 +27,28 @@ struct cadre_footprint cadre_footprint_states(double parameters, int64_t zero,
     return f;
 }
 
+/* What a program keeps of activations, beside the model. */
+static struct cadre_kept kept_by(const struct cadre_hardware *hw)
+{
+    return (struct cadre_kept){.scores = !hw->device.attention_fused,
+                               .masks = hw->accounting != CADRE_ACCOUNTING_CADRE};
+}
+
 /* Of one token and block, with h = channels, t = tensor ranks, a = heads:
  *   repeated on tensor ranks unless sequence parallel: two norms' inputs 4h, the inputs
- *     of QKV and of the MLP 4h, two dropout masks 2h: 10h;
+ *     of QKV and of the MLP 4h: 8h; two dropout masks, where they are kept: 2h;
  *   divided: Q 2h, K and V, the input of the projection 2h, and of the MLP's parts;
  *   scores, unfused and kept: 5 a s. */
 double cadre_footprint_block(const struct cadre_transformer *t,
-                             const struct cadre_candidate *c, bool fused)
+                             const struct cadre_candidate *c, struct cadre_kept keeps)
 {
     const double tokens = (double)(c->micro_batch * t->context) / (double)c->context;
     const double h = (double)t->channels, ranks = (double)c->tensor;
-    const double repeated = 10 * h / (c->sequence_parallel ? ranks : 1);
+    const double repeated =
+        (keeps.masks ? 10 : 8) * h / (c->sequence_parallel ? ranks : 1);
     const double mlp = (t->gated ? 6 : 4) * (double)t->hidden;
     const double divided = (4 * h + 4 * cadre_transformer_kv(t) + mlp) / ranks;
-    const bool scores = !fused && c->recompute == CADRE_PLAN_RECOMPUTE_NONE;
+    const bool scores = keeps.scores && c->recompute == CADRE_PLAN_RECOMPUTE_NONE;
     const double core = scores ? 5 * (double)t->heads * (double)t->context / ranks : 0;
     if (c->recompute == CADRE_PLAN_RECOMPUTE_FULL)
         return tokens * 2 * h / (c->sequence_parallel ? ranks : 1);
@@ -66,9 +74,10 @@ static double kept(const struct cadre_candidate *c)
 }
 
 double cadre_footprint_activations(const struct cadre_transformer *t,
-                                   const struct cadre_candidate *c, bool fused)
+                                   const struct cadre_candidate *c,
+                                   struct cadre_kept keeps)
 {
-    return cadre_footprint_block(t, c, fused) *
+    return cadre_footprint_block(t, c, keeps) *
            (kept(c) * (double)cadre_candidate_stage_layers(c, t) +
             (cadre_candidate_splits(c) ? 0.5 : 0));
 }
@@ -81,7 +90,7 @@ struct cadre_footprint cadre_footprint(const struct cadre_transformer *t,
 {
     double each[3];
     cadre_accounting_bytes(hw->accounting, c->dtype, each);
-    const bool fused = hw->device.attention_fused;
+    const struct cadre_kept keeps = kept_by(hw);
     const double blocks =
         (double)cadre_candidate_stage_layers(c, t) * cadre_transformer_block_weights(t);
     const double ends =
@@ -93,11 +102,11 @@ struct cadre_footprint cadre_footprint(const struct cadre_transformer *t,
                             cadre_candidate_micro_batches(c) > 1;
     if (kept_whole) /* zero.reduce = step keeps whole gradients until the last one */
         f.gradients *= (double)cadre_candidate_shards(c);
-    f.activations = cadre_footprint_activations(t, c, fused);
+    f.activations = cadre_footprint_activations(t, c, keeps);
     if (c->recompute == CADRE_PLAN_RECOMPUTE_FULL) {
         struct cadre_candidate kept = *c;
         kept.recompute = CADRE_PLAN_RECOMPUTE_NONE;
-        f.activations += cadre_footprint_block(t, &kept, fused);
+        f.activations += cadre_footprint_block(t, &kept, keeps);
     }
     if (c->pipeline == 1)
         f.activations += 6 * (double)(c->micro_batch * t->context) * (double)t->vocab /

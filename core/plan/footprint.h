@@ -23,16 +23,23 @@ void cadre_accounting_bytes(enum cadre_accounting accounting,
 struct cadre_footprint cadre_footprint_states(double parameters, int64_t zero,
                                               int64_t ranks, const double each[3]);
 
+/* What a program keeps of a block besides: scores of attention that is not fused, and
+ * the masks of its two dropouts. Cadre's blocks have no dropout. */
+struct cadre_kept {
+    bool scores, masks;
+};
+
 /* Bytes of activations kept for one micro-batch by one block of one rank. [any thread]
  */
 double cadre_footprint_block(const struct cadre_transformer *t,
-                             const struct cadre_candidate *c, bool fused);
+                             const struct cadre_candidate *c, struct cadre_kept keeps);
 
 /* Bytes of blocks' activations of the first stage, which keeps most: as many
  * micro-batches as there are stages, (p - 1) / (p v) more where interleaved, and what
  * the table of plugins/pipeline/README.md says of other schedules. [any thread] */
 double cadre_footprint_activations(const struct cadre_transformer *t,
-                                   const struct cadre_candidate *c, bool fused);
+                                   const struct cadre_candidate *c,
+                                   struct cadre_kept keeps);
 
 /* All of it. [any thread] */
 struct cadre_footprint cadre_footprint(const struct cadre_transformer *t,

@@ -19,6 +19,15 @@ const char *cadre_plan_cause_name(enum cadre_plan_cause cause)
     return names[cause];
 }
 
+enum cadre_plan_cause cadre_forecast_limit(const struct cadre_forecast *forecast)
+{
+    int most = 0;
+    for (int i = 1; i < CADRE_PLAN_CAUSES; i++)
+        if (forecast->cause[i] > forecast->cause[most])
+            most = i;
+    return (enum cadre_plan_cause)most;
+}
+
 struct plan {
     const struct cadre_transformer *t;
     const struct cadre_candidate *c;

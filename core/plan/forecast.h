@@ -25,6 +25,9 @@ struct cadre_forecast {
     double cause[CADRE_PLAN_CAUSES];
 };
 
+/* The largest cause. [any thread] */
+enum cadre_plan_cause cadre_forecast_limit(const struct cadre_forecast *forecast);
+
 /* Of a candidate that cadre_candidate_check let pass. [any thread] */
 struct cadre_forecast cadre_forecast(const struct cadre_transformer *t,
                                      const struct cadre_candidate *c,

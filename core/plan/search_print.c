@@ -1,22 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
-#include <stddef.h>
-#include <string.h>
 
 #include "core/base/json.h"
-#include "core/plan/search.h"
+#include "core/plan/refusals.h"
 
 static const double GIB = 1073741824.0;
-
-/* The largest cause of a step. */
-static const char *limit_of(const struct cadre_plan_found *f)
-{
-    int most = 0;
-    for (int i = 1; i < CADRE_PLAN_CAUSES; i++)
-        if (f->forecast.cause[i] > f->forecast.cause[most])
-            most = i;
-    return cadre_plan_cause_name((enum cadre_plan_cause)most);
-}
 
 static void print_found(const struct cadre_plan_found *f, size_t place,
                         const struct cadre_intervals *intervals, FILE *out)
@@ -36,79 +24,44 @@ static void print_found(const struct cadre_plan_found *f, size_t place,
     for (int i = 0; i < CADRE_PLAN_CAUSES; i++)
         if (i != CADRE_PLAN_CONTEXT)
             fprintf(out, " %8.3g", cause[i]);
-    fprintf(out, "\n     %s; %s limits", form, limit_of(f));
+    fprintf(out, "\n     %s; %s limits", form,
+            cadre_plan_cause_name(cadre_forecast_limit(&f->forecast)));
     if (f->asked > 0)
-        fprintf(out, "; its plugins ask for %.4g GiB", f->asked / GIB);
+        fprintf(out, "; its plugins ask for %.4g GiB%s", f->asked / GIB,
+                f->asked < f->footprint.total ? ", less than by formulas" : "");
     fputc('\n', out);
 }
 
-/* The candidate of the stack of found[i] that needs least memory, or i itself where
- * none was asked for; -1 where the stack came before. */
-static ptrdiff_t smallest(const struct cadre_plan_search *search, size_t i)
+/* What the figures of memory count. */
+static void print_memory(const struct cadre_hardware *hw, FILE *out)
 {
-    const struct cadre_candidate *c = &search->found[i].candidate;
-    size_t best = i;
-    for (size_t k = 0; k < search->n; k++) {
-        const struct cadre_plan_found *o = &search->found[k];
-        if (o->candidate.tensor != c->tensor || o->candidate.pipeline != c->pipeline)
-            continue;
-        if (k < i)
-            return -1;
-        if (o->footprint.total > 0 &&
-            o->footprint.total < search->found[best].footprint.total)
-            best = k;
-    }
-    return (ptrdiff_t)best;
+    fprintf(out,
+            "GiB >=: by formulas, weights, gradients, optimizer states and activations "
+            "of the rank that needs most; not scratch, not messages\n"
+            "asked for by plugins: all that a run of Cadre plans on a rank%s\n"
+            "%.1f GiB are there, %.4g of the device less reserve_gib = %.4g, which "
+            "neither figure counts\n",
+            hw->accounting == CADRE_ACCOUNTING_CADRE ? ", which decides whether it fits"
+                                                     : "",
+            hw->device.memory_gib - hw->device.reserve_gib, hw->device.memory_gib,
+            hw->device.reserve_gib);
 }
 
-enum { REASONS = 64 };
-struct reasons {
-    struct {
-        const char *why;
-        size_t stacks, example;
-    } of[REASONS];
-    size_t n, left_out;
-};
-
-static void count_reason(struct reasons *reasons, const char *why, size_t example)
-{
-    size_t i = 0;
-    while (i < reasons->n && strcmp(reasons->of[i].why, why) != 0)
-        i++;
-    if (i == REASONS) {
-        reasons->left_out++;
-        return;
-    }
-    if (i == reasons->n) {
-        reasons->of[i].why = why;
-        reasons->of[i].example = example;
-        reasons->of[i].stacks = 0;
-        reasons->n++;
-    }
-    reasons->of[i].stacks++;
-}
-
-/* Stacks of which nothing can run, by their first reason; where that is memory, in the
- * form that needs least. */
 static void print_refused(const struct cadre_plan_search *search, FILE *out)
 {
-    struct reasons reasons = {.n = 0};
-    for (size_t i = search->legal; i < search->n; i++) {
-        const ptrdiff_t best = smallest(search, i);
-        if (best >= 0)
-            count_reason(&reasons, search->found[best].refused, (size_t)best);
-    }
-    if (reasons.n)
+    struct cadre_plan_refusals refusals;
+    cadre_plan_refusals_count(&refusals, search);
+    if (refusals.n)
         fputs("\nstacks of which nothing can run:\n", out);
-    for (size_t i = 0; i < reasons.n; i++) {
+    for (size_t i = 0; i < refusals.n; i++) {
+        const struct cadre_plan_reason *reason = &refusals.of[i];
         char stack[CADRE_CANDIDATE_STACK];
-        cadre_candidate_stack(&search->found[reasons.of[i].example].candidate, stack,
+        cadre_candidate_stack(&search->found[reason->example].candidate, stack,
                               sizeof stack);
-        fprintf(out, "%4zu  %-44s such as %s\n", reasons.of[i].stacks,
-                reasons.of[i].why, stack);
+        fprintf(out, "%4zu  %-44s such as %s\n", reason->stacks, reason->why, stack);
     }
-    if (reasons.left_out)
-        fprintf(out, "%4zu  for other reasons; --json has them\n", reasons.left_out);
+    if (refusals.left_out)
+        fprintf(out, "%4zu  for other reasons; --json has them\n", refusals.left_out);
 }
 
 void cadre_plan_search_print(const struct cadre_plan_search *search,
@@ -135,6 +88,8 @@ void cadre_plan_search_print(const struct cadre_plan_search *search,
     fputc('\n', out);
     for (size_t i = 0; i < search->legal && i < top; i++)
         print_found(&search->found[i], i + 1, intervals, out);
+    if (search->legal > 0 && top > 0)
+        print_memory(hw, out);
     if (intervals && intervals->n)
         fprintf(out,
                 "interval: for %.0f %% of steps, by the errors of %zu published ones "
@@ -166,7 +121,8 @@ void cadre_plan_found_put(struct cadre_json *j, const struct cadre_plan_found *f
         cadre_json_put_f64(j, "bytes_asked", f->asked);
     if (f->forecast.step > 0) {
         cadre_json_put_f64(j, "step_s", f->forecast.step);
-        cadre_json_put_string(j, "limit", limit_of(f));
+        cadre_json_put_string(
+            j, "limit", cadre_plan_cause_name(cadre_forecast_limit(&f->forecast)));
         cadre_json_key(j, "seconds");
         cadre_json_begin_object(j);
         for (int i = 0; i < CADRE_PLAN_CAUSES; i++)

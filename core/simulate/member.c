@@ -5,6 +5,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/log.h"
+#include "core/base/memory.h"
 #include "core/export/trace.h"
 
 #define BESIDE ((size_t)256 << 20)
@@ -68,6 +69,20 @@ static void take_means(struct running *run, const struct counted *before)
     result->reads = (double)(now.reads - before->reads) / n;
 }
 
+/* Passes of the step that has just ended. */
+static cadre_status keep_passes(struct running *run)
+{
+    struct cadre_simulated_rank *result = &run->member->result;
+    const struct cadre_timeline *timeline = &run->rank.timeline;
+    result->pass = cadre_calloc(timeline->n + 1, sizeof *result->pass);
+    if (!result->pass)
+        return cadre_no_memory(&run->member->err, "the passes of a step");
+    for (size_t i = 0; i < timeline->n; i++)
+        if (timeline->span[i].kind < CADRE_SPAN_PASSES)
+            result->pass[result->n_passes++] = timeline->span[i];
+    return CADRE_OK;
+}
+
 /* The first step is none like the others: plugins begin in it. */
 static cadre_status all_steps(struct running *run)
 {
@@ -80,6 +95,8 @@ static cadre_status all_steps(struct running *run)
         m->result.step_s += report.times.step_s;
         cadre_step_parts_add(&m->result.parts, &report.times);
     }
+    if (m->crew->request->passes)
+        CADRE_TRY(keep_passes(run));
     take_means(run, &before);
     m->result.memory = run->rank.ledger;
     m->result.memory.device = NULL;

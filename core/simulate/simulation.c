@@ -236,6 +236,8 @@ out:
 
 void cadre_simulation_fini(struct cadre_simulation *simulation)
 {
+    for (int r = 0; simulation->rank && r < simulation->ranks; r++)
+        free(simulation->rank[r].pass);
     free(simulation->rank);
     *simulation = (struct cadre_simulation){0};
 }

@@ -6,6 +6,7 @@
 #ifndef CADRE_SIMULATE_SIMULATION_H
 #define CADRE_SIMULATE_SIMULATION_H
 
+#include "core/engine/layout/timeline.h"
 #include "core/plan/hardware.h"
 #include "core/run/parts_of_step.h"
 #include "core/run/spec.h"
@@ -21,6 +22,9 @@ struct cadre_simulated_rank {
     double sent_bytes, between_bytes; /* in a step; between: to other nodes */
     double product_flops; /* of a step */
     double reads; /* how often plugins have read values in a step */
+    struct cadre_span *pass; /* (n_passes) owned: passes of the last step, where they
+                                were asked for */
+    size_t n_passes;
 };
 
 struct cadre_simulation {
@@ -36,6 +40,7 @@ struct cadre_simulation {
 struct cadre_simulation_request {
     const char *trace_dir, *trace_name; /* of the last step, as perfetto.h has it; NULL:
                                            none */
+    bool passes; /* keep those of each rank */
 };
 
 /* Change options of a run, before its spec is made, to those of a simulation: its

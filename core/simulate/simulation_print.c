@@ -79,8 +79,11 @@ void cadre_simulation_print(const struct cadre_simulation *s,
     put_parts(s, out);
     put_memory(s, out);
     if ((double)most->memory.peak_bytes > limit)
-        fprintf(out, "  does not fit: %s are there\n",
-                cadre_bytes_text(limit, 3, text));
+        fprintf(out,
+                "  does not fit: %s are there, %.4g GiB of the device less "
+                "reserve_gib = %.4g, which is not in these bytes\n",
+                cadre_bytes_text(limit, 3, text), hw->device.memory_gib,
+                hw->device.reserve_gib);
     fprintf(out, "sent by a rank in a step: %s, mean\n",
             cadre_bytes_text(s->sent_bytes, 3, text));
     if (keeps_much_on_host(most))

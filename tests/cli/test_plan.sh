@@ -67,10 +67,19 @@ done
 plan "$conf/plan-70b.ini" --ranks 64 --hardware "$conf/hardware/h100.ini" --top 1
 has '^ +[0-9]+  tensor 64 does not divide KV heads 8 '
 has '^  1  .*tensor:'
+# two figures of memory, and what each counts
+has '; its plugins ask for [0-9.]+ GiB$'
+has '^GiB >=: by formulas, .* not scratch, not messages$'
+has '^asked for by plugins: all that a run .*, which decides whether it fits$'
+has '^76.0 GiB are there, 80 of the device less reserve_gib = 4, which neither figure counts$'
 plan "$conf/plan-70b.ini" --ranks 1024 --hardware "$conf/hardware/h100.ini" --top 2 --json
 has '"engine": "analytic"'
 has '"measured": false'
 has '"refused": "needs at least [0-9.]+ GiB, 76.0 are there"'
+# of a program that is not Cadre plugins decide nothing
+plan small.ini --ranks 2 --hardware "$conf/hardware/h100-nemo.ini" --top 1
+has '^asked for by plugins: all that a run of Cadre plans on a rank$'
+plan "$conf/plan-70b.ini" --ranks 1024 --hardware "$conf/hardware/h100.ini" --top 2 --json
 if command -v python3 >/dev/null; then
     python3 - <<'END' || fail "the JSON of the candidates"
 import json
@@ -104,11 +113,17 @@ h100=(--hardware "$conf/hardware/h100.ini")
 plan small.ini --ranks 4 "${h100[@]}" --explain 1 pipeline:2,ddp:2
 has '^A  place 1: .*'
 has ' decides: [+-][0-9.]+ s of the difference'
+plan small.ini --ranks 4 "${h100[@]}" --explain 1 2
+has '^memory >=  +[0-9.]+ +[0-9.]+ '
+has '^plugins ask  +[0-9.]+ +[0-9.]+ '
+has '^memory >=: by formulas, .* neither counts the reserve$'
 plan small.ini --ranks 4 "${h100[@]}" --explain 1 2 --json
 has '"decides": "'
 plan small.ini --ranks 4 "${h100[@]}" --what-if link.bandwidth=+10% --what-if=device.memory_gb_s=x2
 has '^link.bandwidth=\+10% '
 has '^all together '
+plan small.ini --ranks 4 "${h100[@]}" --fit
+has 'not to fit in 76.0 GiB \(80 less reserve_gib = 4\)'
 plan small.ini --ranks 4 "${h100[@]}" --fit --stack zero:4 --json
 has '"layers": '
 plan small.ini --ranks 4 "${h100[@]}" --cost --tokens 1e9 --price 2 --top 1

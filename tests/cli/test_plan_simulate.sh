@@ -73,6 +73,11 @@ awk '/^  step /{ step = $2; next } / s +-?[0-9.]+ %$/{ sum += $(NF - 3) }
      END { exit !(step > 0 && (sum - step) ^ 2 < (1e-5 * step) ^ 2) }' out ||
     fail "the causes do not sum to the step"
 
+! grep -q 'does not fit' out || fail "a small model does not fit"
+sed 's/^memory_gib = .*/memory_gib = 4.001/' "$h100" >tiny.ini
+"$cadre" plan small.ini --ranks 1 --hardware tiny.ini --simulate >out 2>err || fail "a tiny device"
+has 'does not fit: .* are there, 4.001 GiB of the device less reserve_gib = 4, which is not in'
+
 # ---- bytes are those of a run ----
 train() {
     rm -rf run

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # report.html in a browser, on a phone and on a desk, light and dark: nothing is wider than the
 # screen, what was found is on the first one, letters can be read, none lies on another, the
-# parts of a step are a row. The same of a run's page and of that of several runs. CADRE_TEST_KEEP=DIR keeps pictures of the page there.
+# parts of a step are a row. The same of a run's page, of that of several runs and of a plan's.
+# CADRE_TEST_KEEP=DIR keeps pictures of the page there.
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/train_lib.sh"
 
@@ -66,6 +67,9 @@ runs several 0 "$cadre" report "$tmp/out" --out "$tmp/several"
 with_script "$page" >"$tmp/out/measured.html"
 with_script "$tmp/out/runs/pipeline/run.html" >"$tmp/out/run.html"
 with_script "$tmp/several/report.html" >"$tmp/out/several.html"
+runs plan 0 "$cadre" plan "$CADRE_SRC/conf/plan-70b.ini" --ranks 64 \
+    --hardware "$CADRE_SRC/conf/hardware/h100.ini" --html "$tmp/plan.html"
+with_script "$tmp/plan.html" >"$tmp/out/plan.html"
 
 # browse NAME DARK OPTIONS... URL
 browse() {
@@ -153,7 +157,7 @@ for dark in 0 1; do
         echo '<!DOCTYPE html><html><body style="margin:0">'
         frame "phone$suffix" 400 800 measured.html
         frame "desk$suffix" 1280 900 measured.html
-        for of in run several; do
+        for of in run several plan; do
             frame "phone-$of$suffix" 400 800 $of.html
             frame "desk-$of$suffix" 1280 900 $of.html
         done
@@ -172,9 +176,15 @@ EOT
     check_form "phone$suffix" 400 800 "$dark"
     check_form "desk$suffix" 1280 900 "$dark"
     at_least "phone$suffix" scrolled 400
-    for of in run several; do
+    for of in run several plan; do
         check_layout "phone-$of$suffix" 400 "$dark"
         check_layout "desk-$of$suffix" 1280 "$dark"
+    done
+    for form in phone-plan desk-plan; do
+        [ "$(value "$form$suffix" stacks)" = 2 ] || fail "$form: not two charts of parts"
+        at_least "$form$suffix" bars 10
+        none "$form$suffix" gap
+        at_least "$form$suffix" schedules 1
     done
 done
 for name in phone desk; do

@@ -151,6 +151,18 @@ START_TEST(groups_of_shards_gather_in_their_node)
 }
 END_TEST
 
+START_TEST(what_limits_is_the_largest_cause)
+{
+    struct cadre_forecast f = {0};
+    f.cause[CADRE_PLAN_COMPUTE] = 1;
+    ck_assert_int_eq(cadre_forecast_limit(&f), CADRE_PLAN_COMPUTE);
+    f.cause[CADRE_PLAN_BUBBLE] = 1; /* the first of equal ones */
+    ck_assert_int_eq(cadre_forecast_limit(&f), CADRE_PLAN_COMPUTE);
+    f.cause[CADRE_PLAN_STRAGGLE] = 2;
+    ck_assert_int_eq(cadre_forecast_limit(&f), CADRE_PLAN_STRAGGLE);
+}
+END_TEST
+
 Suite *test_suite(void)
 {
     Suite *s = suite_create("forecast");
@@ -166,6 +178,7 @@ Suite *test_suite(void)
     tcase_add_test(tc, straggling_grows_with_the_nodes);
     tcase_add_test(tc, bubbles_of_all_schedules);
     tcase_add_test(tc, groups_of_shards_gather_in_their_node);
+    tcase_add_test(tc, what_limits_is_the_largest_cause);
     suite_add_tcase(s, tc);
     return s;
 }

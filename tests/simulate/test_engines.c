@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The two engines of `cadre plan` share the hardware file alone: where both can say
  * something, they say the same. The formulas round some bytes (docs/planning.md), so
- * computing may differ by 2 %, communication by 1 %, bytes by 3 %. */
+ * computing may differ by 2 %, communication by 1 %, bytes by 4 %, as
+ * formulas have no scratch. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -93,8 +94,9 @@ static double computed(const struct pair *pair)
 static void near_bytes(const struct pair *pair)
 {
     const struct cadre_simulation *s = &pair->simulated;
-    near("bytes", (double)s->rank[s->largest].memory.peak_bytes, pair->footprint.total,
-         0.03);
+    const double simulated = (double)s->rank[s->largest].memory.peak_bytes;
+    near("bytes", simulated, pair->footprint.total, 0.04);
+    ck_assert_double_ge(simulated, pair->footprint.total); /* it is "at least" */
 }
 
 static const double *cause(const struct pair *pair)

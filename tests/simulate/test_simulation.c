@@ -167,6 +167,44 @@ START_TEST(test_parts)
 }
 END_TEST
 
+/* Each rank's passes in their order: forward and backward of every micro-batch. */
+START_TEST(test_passes)
+{
+    struct cadre_spec *spec =
+        spec_fixture_make(&fixture, "strategy.stack=pipeline:2 train.micro_batch=1");
+    const struct cadre_simulation_request asked = {.passes = true};
+    struct cadre_simulation out, without;
+    struct cadre_error err = {0};
+    spec->run.dataset = NULL;
+    ck_assert_int_eq(cadre_simulate(spec, &machine, &asked, &out, &err), CADRE_OK);
+    ck_assert_int_eq(out.ranks, 2);
+    for (int r = 0; r < 2; r++) {
+        const struct cadre_simulated_rank *rank = &out.rank[r];
+        size_t kinds[CADRE_SPAN_PASSES] = {0};
+        ck_assert_uint_gt(rank->n_passes, 2);
+        for (size_t i = 0; i < rank->n_passes; i++) {
+            ck_assert_int_lt(rank->pass[i].kind, CADRE_SPAN_PASSES);
+            kinds[rank->pass[i].kind]++;
+            ck_assert_double_gt(rank->pass[i].end, rank->pass[i].begin);
+            if (i > 0)
+                ck_assert_double_ge(rank->pass[i].begin, rank->pass[i - 1].end);
+        }
+        ck_assert_uint_eq(kinds[CADRE_SPAN_FORWARD], kinds[CADRE_SPAN_BACKWARD]);
+        ck_assert_uint_eq(rank->n_passes, 2 * kinds[CADRE_SPAN_FORWARD]);
+        ck_assert_double_le(rank->pass[rank->n_passes - 1].end - rank->pass[0].begin,
+                            rank->step_s);
+    }
+    /* the second stage waits for the first */
+    ck_assert_double_ge(out.rank[1].pass[0].begin, out.rank[0].pass[0].end);
+    cadre_simulation_fini(&out);
+    ck_assert_int_eq(cadre_simulate(spec, &machine, &no_trace, &without, &err),
+                     CADRE_OK);
+    ck_assert_ptr_null(without.rank[0].pass);
+    cadre_simulation_fini(&without);
+    cadre_spec_destroy(spec);
+}
+END_TEST
+
 /* ---- refusals ---- */
 
 static void refused(const char *sets, const struct cadre_hardware *hw, const char *text)
@@ -217,6 +255,7 @@ Suite *test_suite(void)
     tcase_add_checked_fixture(rest, setup, teardown);
     tcase_add_loop_test(runs, test_as_a_run, 0, n);
     tcase_add_loop_test(rest, test_parts, 0, n);
+    tcase_add_test(rest, test_passes);
     tcase_add_test(rest, test_refused);
     suite_add_tcase(suite, runs);
     suite_add_tcase(suite, rest);

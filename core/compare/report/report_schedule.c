@@ -6,18 +6,9 @@
 #include <stdlib.h>
 
 #include "core/compare/report/report.h"
+#include "core/compare/report/schedule_chart.h"
 #include "core/page/chart.h"
 #include "core/page/page.h"
-
-enum { MOST_BOXES = 8192 }; /* of one chart: browsers are slow with more */
-
-static size_t count_passes(const struct cadre_replay *schedule)
-{
-    size_t n = 0;
-    for (size_t r = 0; r < schedule->n; r++)
-        n += schedule->rank[r].n_passes;
-    return n;
-}
 
 static void put_row(struct cadre_text *out, const struct cadre_compared_run *run)
 {
@@ -57,68 +48,15 @@ static void put_table(struct cadre_text *out, const struct cadre_comparison *c)
     cadre_page_table_end(out);
 }
 
-static size_t fill_boxes(const struct cadre_replay *schedule,
-                         struct cadre_chart_box *boxes)
-{
-    static const char *const names[] = {"forward", "backward", "backward, input",
-                                        "backward, weight"};
-    static const unsigned styles[] = {0, 1, 1, 2};
-    size_t n = 0;
-    for (size_t r = 0; r < schedule->n; r++)
-        for (size_t i = 0; i < schedule->rank[r].n_passes; i++, n++) {
-            const struct cadre_replay_pass *pass = &schedule->rank[r].pass[i];
-            struct cadre_chart_box *box = &boxes[n];
-            *box = (struct cadre_chart_box){
-                .row = r,
-                .begin = pass->begin,
-                .end = pass->end,
-                .style = styles[pass->kind],
-                .late = pass->chunk > 0,
-            };
-            snprintf(box->label, sizeof box->label, "%" PRIu32, pass->microbatch);
-            snprintf(box->title, sizeof box->title,
-                     "%s of micro-batch %" PRIu32 ", chunk %" PRIu32 ": %.3g ms",
-                     names[pass->kind], pass->microbatch, pass->chunk,
-                     1e3 * (pass->end - pass->begin));
-        }
-    return n;
-}
-
-static bool is_split(const struct cadre_replay *schedule)
-{
-    for (size_t r = 0; r < schedule->n; r++)
-        for (size_t i = 0; i < schedule->rank[r].n_passes; i++)
-            if (schedule->rank[r].pass[i].kind == CADRE_REPLAY_WEIGHT)
-                return true;
-    return false;
-}
-
 static void put_chart(struct cadre_text *out, const struct cadre_compared_run *run)
 {
-    static const char *const whole[] = {"forward", "backward"};
-    static const char *const split[] = {"forward", "backward, input",
-                                        "backward, weight"};
     const struct cadre_replay *schedule = &run->schedule;
-    struct cadre_chart_box *boxes = cadre_calloc(count_passes(schedule), sizeof *boxes);
-    char(*names)[24] = cadre_calloc(schedule->n, sizeof *names);
-    const char **rows = cadre_calloc(schedule->n, sizeof *rows);
     char *title = cadre_format("%s: step %" PRId64 ", bubble %.1f %%", run->name,
                                schedule->step, 100 * cadre_replay_measured(schedule));
-    if (boxes && names && rows && title) {
-        for (size_t r = 0; r < schedule->n; r++) {
-            snprintf(names[r], sizeof names[r], "rank %d", schedule->rank[r].rank);
-            rows[r] = names[r];
-        }
-        size_t n = fill_boxes(schedule, boxes);
-        bool parts = is_split(schedule);
-        cadre_chart_gantt(out, title, rows, schedule->n, boxes, n,
-                          parts ? split : whole, parts ? 3 : 2);
-    } else {
+    if (title)
+        cadre_schedule_chart(out, title, schedule);
+    else
         out->failed = true;
-    }
-    free(boxes);
-    free(names);
-    free(rows);
     free(title);
 }
 
@@ -132,8 +70,8 @@ void cadre_report_schedules(const struct cadre_comparison *c, struct cadre_text 
     put_table(out, c);
     for (size_t i = 0; i < c->n; i++) {
         const struct cadre_compared_run *run = &c->run[i];
-        size_t passes = count_passes(&run->schedule);
-        if (passes > MOST_BOXES) {
+        size_t passes = cadre_schedule_passes(&run->schedule);
+        if (passes > CADRE_SCHEDULE_BOXES) {
             cadre_text_printf(out, "<p class=\"soft\">");
             cadre_chart_text(out, run->name);
             cadre_text_printf(out, ": %zu passes a step, too many to draw.</p>\n",

@@ -125,6 +125,11 @@ void cadre_explain_print(const struct cadre_explain *e, FILE *out)
     print_line("step", step_a, step_b, "s", out);
     print_line("memory >=", e->a->footprint.total / GIB, e->b->footprint.total / GIB,
                "GiB", out);
+    if (e->a->asked > 0 && e->b->asked > 0)
+        print_line("plugins ask", e->a->asked / GIB, e->b->asked / GIB, "GiB", out);
+    fputs("memory >=: by formulas, without scratch and messages; what plugins ask for "
+          "is all that a run plans; neither counts the reserve\n",
+          out);
     if (e->difference == 0)
         fputs("\nboth take as long\n", out);
     else

@@ -158,8 +158,9 @@ void cadre_fit_print(const struct cadre_plan_search *search,
     const struct cadre_plan_found *least = smallest(search, found);
     fprintf(out,
             "forecast, not measured: the largest of each that is not known not to fit "
-            "in %.1f GiB, the others as they are\n",
-            hw->device.memory_gib - hw->device.reserve_gib);
+            "in %.1f GiB (%.4g less reserve_gib = %.4g), the others as they are\n",
+            hw->device.memory_gib - hw->device.reserve_gib, hw->device.memory_gib,
+            hw->device.reserve_gib);
     print_form(found, question, hw, out);
     if (least != found)
         print_form(least, question, hw, out);
