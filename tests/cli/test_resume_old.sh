@@ -26,6 +26,11 @@ loads() {
     for file in "$samples/$1"/*; do
         case $file in
         */state.json) ;;
+        */config.json) # the ends of the tokenizer are named since 0.2.0
+            grep -v '_token_id"' "$(last "$1-again")/config.json" >"$tmp/config.json"
+            diff <(tr -d , <"$file") <(tr -d , <"$tmp/config.json") ||
+                fail "$1: config.json changed"
+            ;;
         *) cmp "$file" "$(last "$1-again")/${file##*/}" || fail "$1: ${file##*/} changed" ;;
         esac
     done
