@@ -321,6 +321,12 @@ double cadre_run_data_number(const struct cadre_run_data *data, const char *key)
     return number_of(data->summary, key);
 }
 
+double cadre_run_data_number_in(const struct cadre_run_data *data, const char *inside,
+                                const char *key)
+{
+    return number_of(json_object_get(data->summary, inside), key);
+}
+
 double cadre_run_data_largest(const struct cadre_run_data *data, const char *key)
 {
     const json_t *array = json_object_get(data->summary, key);

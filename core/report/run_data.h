@@ -75,6 +75,10 @@ const char *cadre_run_data_option(const struct cadre_run_data *data, const char 
 /* A number of the summary; NaN without it. */
 double cadre_run_data_number(const struct cadre_run_data *data, const char *key);
 
+/* A number of an object in the summary. */
+double cadre_run_data_number_in(const struct cadre_run_data *data, const char *inside,
+                                const char *key);
+
 /* The largest of an array of numbers of the summary; NaN without it. */
 double cadre_run_data_largest(const struct cadre_run_data *data, const char *key);
 

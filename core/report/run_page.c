@@ -15,7 +15,7 @@
 #include "core/page/page.h"
 #include "core/run/format.h"
 
-enum { MOST_TAGS = 24, ITEMS = 28, TEXT = 320, MOST_BYTES = 1 << 30 };
+enum { MOST_TAGS = 24, ITEMS = 36, TEXT = 320, MOST_BYTES = 1 << 30 };
 
 /* ---- the setup ---- */
 
@@ -107,6 +107,29 @@ static void add_dealt(struct setup *setup, const struct cadre_run_data *data)
         add(setup, "simulated pace of ranks", pace);
 }
 
+/* Utilisation, energy and price, as far as the summary knows them. */
+static void add_efficiency(struct setup *setup, const struct cadre_run_data *data)
+{
+    const double mfu = cadre_run_data_number(data, "mfu");
+    const double joules = cadre_run_data_number_in(data, "energy", "j_per_token");
+    const double price = cadre_run_data_number_in(data, "price", "per_million_tokens");
+    const char *scope = cadre_run_data_text(data, "energy", "scope");
+    const char *why = cadre_run_data_text(data, "energy", "why");
+    char text[TEXT];
+    snprintf(text, sizeof text, "%.3g %%", 100 * mfu);
+    if (isfinite(mfu))
+        add(setup, "MFU", text);
+    snprintf(text, sizeof text, "%.3g J/token, %s", joules, scope ? scope : "measured");
+    if (isfinite(joules))
+        add(setup, "energy", text);
+    snprintf(text, sizeof text, "not readable here, because %s", why ? why : "");
+    if (!isfinite(joules) && why)
+        add(setup, "energy", text);
+    snprintf(text, sizeof text, "%.3g", price);
+    if (isfinite(price))
+        add(setup, "price of a million tokens", text);
+}
+
 static void put_setup(const struct cadre_run_data *data, struct cadre_text *out)
 {
     struct setup *setup = cadre_calloc(1, sizeof *setup);
@@ -143,6 +166,7 @@ static void put_setup(const struct cadre_run_data *data, struct cadre_text *out)
     add_count(setup, "tokens", cadre_run_data_number(data, "tokens"));
     add(setup, "time of its steps",
         cadre_format_seconds(cadre_run_data_number(data, "time_s"), text, sizeof text));
+    add_efficiency(setup, data);
     cadre_page_setup(out, setup->item, setup->n);
     free(setup);
 }

@@ -77,6 +77,11 @@ static void put_run(struct cadre_json *json, const struct cadre_runs *runs, size
     put_spread(json, run);
     put_losses(json, run);
     cadre_json_put_f64(json, "peak_bytes", cadre_run_data_largest(run, "peak_bytes"));
+    cadre_json_put_f64(json, "mfu", cadre_run_data_number(run, "mfu"));
+    cadre_json_put_f64(json, "j_per_token",
+                       cadre_run_data_number_in(run, "energy", "j_per_token"));
+    cadre_json_put_f64(json, "price_per_million_tokens",
+                       cadre_run_data_number_in(run, "price", "per_million_tokens"));
     bool same = i == 0 ||
                 cadre_options_diff_same_training(runs->run[0], run, text, sizeof text);
     cadre_json_put_bool(json, "same_training", same);

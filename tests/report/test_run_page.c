@@ -59,6 +59,9 @@ START_TEST(the_page_shows_the_run)
         "<title>Time of a step, by its parts</title>",
         "exposed: dp",
         "Peak memory by kind",
+        "25 %",
+        "0.5 J/token, package-0",
+        "price of a million tokens",
         "&lt;activations&gt;",
         "href=\"metrics.jsonl\"",
     };
