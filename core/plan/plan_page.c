@@ -231,7 +231,7 @@ static const char *as_gib(double value, char *out, size_t size)
 struct bars {
     size_t n;
     struct cadre_chart_stack_row row[MOST_BARS];
-    char name[MOST_BARS][24], label[MOST_BARS][32];
+    char name[MOST_BARS][32], label[MOST_BARS][32];
     double gib[MOST_BARS][MEMORY_KINDS];
 };
 
