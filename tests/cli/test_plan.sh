@@ -3,18 +3,11 @@
 # `cadre plan`: candidates of a file on each hardware file of conf/, their seconds and bytes,
 # an emitted file that trains; published steps replayed, with the table found by itself; bad
 # input, and what is not built, in one line with status 2.
-set -euo pipefail
-cadre=$CADRE_BUILD/cadre
+# shellcheck source-path=SCRIPTDIR
+. "$(dirname "$0")/plan_lib.sh"
 conf=$CADRE_SRC/conf
 samples=$CADRE_SRC/tests/samples/planner
-tmp=$(mktemp -d)
-trap 'rm -rf "$tmp"' EXIT
 cd "$tmp"
-
-fail() {
-    echo "FAIL: $*"
-    exit 1
-}
 
 plan() {
     "$cadre" plan "$@" >out 2>err || {
@@ -28,18 +21,6 @@ has() {
         cat out
         fail "no line with '$1'"
     }
-}
-
-# refused PATTERN ARGUMENT...: one line that has it, nothing on stdout, status 2.
-refused() {
-    local pattern=$1 status=0
-    shift
-    "$cadre" plan "$@" >out 2>err || status=$?
-    if [ "$status" -ne 2 ] || [ "$(wc -l <err)" -ne 1 ] || [ -s out ] ||
-        ! grep -qE -- "$pattern" err; then
-        cat out err
-        fail "cadre plan $*: status $status, expected 2 and one line with '$pattern'"
-    fi
 }
 
 # ---- candidates ----

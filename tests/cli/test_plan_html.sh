@@ -5,7 +5,7 @@
 # escapes what it is given; files of others are kept, and a path that cannot be written is one
 # line and status 2.
 # shellcheck source-path=SCRIPTDIR
-. "$(dirname "$0")/train_lib.sh"
+. "$(dirname "$0")/plan_lib.sh"
 conf=$CADRE_SRC/conf
 h100=(--hardware "$conf/hardware/h100.ini")
 cd "$tmp"
@@ -39,17 +39,6 @@ page() { # FILE ARGUMENT...
 
 has() { # FILE PATTERN
     grep -qE -- "$2" "$1" || fail "$1 has no '$2'"
-}
-
-refused() { # PATTERN ARGUMENT...: one line that has it, nothing on stdout, status 2
-    local pattern=$1 status=0
-    shift
-    "$cadre" plan "$@" >out 2>err || status=$?
-    if [ "$status" -ne 2 ] || [ "$(wc -l <err)" -ne 1 ] || [ -s out ] ||
-        ! grep -qE -- "$pattern" err; then
-        cat out err
-        fail "cadre plan $*: status $status, expected 2 and one line with '$pattern'"
-    fi
 }
 
 # ---- a page of a pipeline ----

@@ -5,7 +5,7 @@
 # built out of the tree needs no change here; a plugin that asks for the seconds of units gets
 # those of the hardware; the trace is marked; bad input is one line and status 2.
 # shellcheck source-path=SCRIPTDIR
-. "$(dirname "$0")/train_lib.sh"
+. "$(dirname "$0")/plan_lib.sh"
 h100=$CADRE_SRC/conf/hardware/h100.ini
 cd "$tmp"
 
@@ -49,18 +49,6 @@ has() {
 # number KEY FILE: the first number of the key in a JSON text.
 number() {
     sed -nE "s/^.*\"$1\": \[?([0-9.e+-]+).*$/\1/p" "$2" | head -n 1
-}
-
-# refused PATTERN ARGUMENT...: one line that has it, nothing on stdout, status 2.
-refused() {
-    local pattern=$1 status=0
-    shift
-    "$cadre" plan "$@" >out 2>err || status=$?
-    if [ "$status" -ne 2 ] || [ "$(wc -l <err)" -ne 1 ] || [ -s out ] ||
-        ! grep -qE -- "$pattern" err; then
-        cat out err
-        fail "cadre plan $*: status $status, expected 2 and one line with '$pattern'"
-    fi
 }
 
 # ---- for people ----
