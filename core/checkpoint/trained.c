@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/log.h"
 #include "core/base/path.h"
 #include "core/checkpoint/format/checkpoint.h"
 
@@ -31,22 +32,58 @@ static bool is_in(const char *list, const char *name)
     return false;
 }
 
-cadre_status cadre_trained_find(const char *dir, const struct cadre_dataset *set,
-                                struct cadre_text *out, struct cadre_error *err)
+static void find_records(const char *list, const struct cadre_dataset *set,
+                         struct cadre_text *out)
 {
-    struct cadre_checkpoint *checkpoint = NULL;
     enum cadre_data_split split;
     const char *name;
-    char *state = cadre_path_join(dir, "state.json");
-    bool there = state && cadre_path_exists(state);
-    free(state);
-    if (!there)
-        return CADRE_OK;
-    CADRE_TRY(cadre_checkpoint_open(dir, &checkpoint, err));
-    const char *list = cadre_checkpoint_value(checkpoint, "train_records");
     for (uint64_t i = 0; list && (name = cadre_dataset_record(set, i, &split)); i++)
         if (split == CADRE_SPLIT_VALID && is_in(list, name))
             append(out, name);
+}
+
+static void find_share(const char *kept, const struct cadre_dataset *set,
+                       struct cadre_met *out)
+{
+    struct cadre_dataset_info info;
+    struct cadre_holdout then;
+    if (!kept || !cadre_holdout_parse(kept, &then))
+        return;
+    cadre_dataset_info(set, &info);
+    out->share = cadre_holdout_seen(&then, &info.holdout);
+    out->fraction = (double)then.held / (double)then.count;
+}
+
+cadre_status cadre_trained_find(const char *dir, const struct cadre_dataset *set,
+                                struct cadre_met *out, struct cadre_error *err)
+{
+    struct cadre_checkpoint *checkpoint = NULL;
+    char *state = cadre_path_join(dir, "state.json");
+    bool there = state && cadre_path_exists(state);
+    free(state);
+    *out = (struct cadre_met){0};
+    if (!there)
+        return CADRE_OK;
+    CADRE_TRY(cadre_checkpoint_open(dir, &checkpoint, err));
+    find_records(cadre_checkpoint_value(checkpoint, "train_records"), set,
+                 &out->records);
+    find_share(cadre_checkpoint_value(checkpoint, "holdout"), set, out);
     cadre_checkpoint_close(checkpoint);
-    return CADRE_OK;
+    return out->records.failed ? cadre_no_memory(err, "the names of records")
+                               : CADRE_OK;
+}
+
+void cadre_trained_warn(const char *area, const char *dir, const struct cadre_met *met)
+{
+    if (met->records.len)
+        cadre_log(CADRE_LOG_WARN, area,
+                  "'%s' was trained on these validation records: %s; name records that "
+                  "it has not seen in data.valid_records",
+                  dir, cadre_text_str(&met->records));
+    if (met->share > 0)
+        cadre_log(CADRE_LOG_WARN, area,
+                  "'%s' was trained on %.3g %% of the validation data; divide it as it "
+                  "was then (data.valid_fraction = %.4g, and the same run.seed), or "
+                  "name other data",
+                  dir, 100 * met->share, met->fraction);
 }

@@ -18,7 +18,7 @@ struct outcome {
     struct cadre_evaluation eval;
     bool has_bigram;
     double bigram;
-    struct cadre_text trained; /* validation records that were trained on */
+    struct cadre_met met; /* of the validation data, what was trained on */
 };
 
 /* "119, 209": the validation records, "" where the data has none. */
@@ -41,9 +41,11 @@ static void print_text(const struct outcome *o)
     if (records.len)
         printf("validation records        %s\n", cadre_text_str(&records));
     cadre_text_fini(&records);
-    if (o->trained.len)
-        printf("of these, trained on      %s\n", cadre_text_str(&o->trained));
+    if (o->met.records.len)
+        printf("of these, trained on      %s\n", cadre_text_str(&o->met.records));
     printf("samples                   %lld\n", (long long)e->samples);
+    if (o->met.share > 0)
+        printf("of these, trained on      about %.3g %%\n", 100 * o->met.share);
     const bool pairs = o->spec->data_info.pairs;
     printf("loss                      %.6f nats over %lld %s\n", e->loss,
            (long long)e->targets, pairs ? "pairs" : "targets");
@@ -86,7 +88,8 @@ static cadre_status print_json(const struct outcome *o, struct cadre_error *err)
     cadre_json_put_string(&json, "parameters", source_of(o));
     cadre_json_put_string(&json, "valid_records", cadre_text_str(&records));
     cadre_text_fini(&records);
-    cadre_json_put_string(&json, "trained_records", cadre_text_str(&o->trained));
+    cadre_json_put_string(&json, "trained_records", cadre_text_str(&o->met.records));
+    cadre_json_put_f64(&json, "trained_share", o->met.share);
     cadre_json_put_i64(&json, "samples", e->samples);
     cadre_json_put_i64(&json, "targets", e->targets);
     cadre_json_put_f64(&json, "loss", e->loss);
@@ -115,18 +118,11 @@ static cadre_status print_json(const struct outcome *o, struct cadre_error *err)
     return CADRE_OK;
 }
 
-/* Such a figure says nothing of records that the model has not seen. */
 static cadre_status find_trained(struct outcome *o, struct cadre_error *err)
 {
     const char *from = source_of(o);
-    CADRE_TRY(cadre_trained_find(from, o->spec->data, &o->trained, err));
-    if (o->trained.failed)
-        return cadre_no_memory(err, "the names of records");
-    if (o->trained.len)
-        cadre_log(CADRE_LOG_WARN, "eval",
-                  "'%s' was trained on these validation records: %s; name records that "
-                  "it has not seen in data.valid_records",
-                  from, cadre_text_str(&o->trained));
+    CADRE_TRY(cadre_trained_find(from, o->spec->data, &o->met, err));
+    cadre_trained_warn("eval", from, &o->met);
     return CADRE_OK;
 }
 
@@ -183,7 +179,7 @@ fail:
         cadre_fail(err, rc, "the evaluation failed: %s", cadre_strerror(rc));
     if (rc == CADRE_E_RESOURCE)
         cadre_rank_tell_memory(&rank, err);
-    cadre_text_fini(&o.trained);
+    cadre_text_fini(&o.met.records);
     cadre_rank_fini(&rank);
     cadre_spec_destroy(spec);
     return rc;

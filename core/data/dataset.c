@@ -75,11 +75,20 @@ static void hash_stream(struct cadre_hash *hash, const uint8_t *bytes, uint64_t 
     }
 }
 
+/* The last `held` of `count` items are for validation. */
+static void hold_end(struct cadre_dataset *set, uint64_t content, uint64_t count,
+                     uint64_t held)
+{
+    set->info.holdout =
+        (struct cadre_holdout){.content = content, .count = count, .held = held};
+}
+
 static cadre_status open_text(struct cadre_dataset *set,
                               const struct cadre_dataset_config *config,
                               struct cadre_hash *hash, struct cadre_error *err)
 {
     struct cadre_tokenizer *tok = NULL;
+    struct cadre_hash bytes = *hash;
     cadre_status rc;
     CADRE_TRY_OR(check_stream(config, err), fail);
     rc = cadre_mapping_init(config->path, &set->map, err);
@@ -93,10 +102,12 @@ static cadre_status open_text(struct cadre_dataset *set,
     set->info.vocab = cadre_tokenizer_vocab(tok);
     set->info.marks = cadre_tokenizer_marks(tok);
     set->info.seq_len = config->context;
+    const uint64_t at =
+        cadre_text_split(set->map.bytes, set->map.size, config->valid_fraction);
+    hash_stream(&bytes, set->map.bytes, set->map.size);
+    hold_end(set, cadre_hash_final(&bytes), set->map.size, set->map.size - at);
     if (!is_given(config->tokenizer) || strcmp(config->tokenizer, "byte") == 0) {
-        uint64_t at =
-            cadre_text_split(set->map.bytes, set->map.size, config->valid_fraction);
-        hash_stream(hash, set->map.bytes, set->map.size);
+        *hash = bytes;
         add_stream(set, CADRE_SPLIT_TRAIN, set->map.bytes, 1, at);
         add_stream(set, CADRE_SPLIT_VALID, set->map.bytes + at, 1, set->map.size - at);
     } else {
@@ -158,6 +169,7 @@ static cadre_status open_tokens(struct cadre_dataset *set,
         set->info.vocab = largest_plus_one(file);
     hash_stream(hash, (const uint8_t *)file->tokens, file->count * sizeof(uint16_t));
     uint64_t kept = (uint64_t)((double)file->count * (1 - config->valid_fraction));
+    hold_end(set, cadre_hash_final(hash), file->count, file->count - kept);
     add_stream(set, CADRE_SPLIT_TRAIN, file->tokens, 2, kept);
     add_stream(set, CADRE_SPLIT_VALID, file->tokens + kept, 2, file->count - kept);
     return CADRE_OK;

@@ -19,6 +19,7 @@
 #include <stdint.h>
 
 #include "core/base/error.h"
+#include "core/data/split/holdout.h"
 #include "core/data/tokenizer/tokenizer.h"
 
 enum cadre_data_task {
@@ -82,6 +83,7 @@ struct cadre_dataset_info {
     bool pairs; /* samples 2i and 2i + 1 are a chosen and a rejected answer */
     struct cadre_tokenizer_marks marks; /* of text and instruct */
     uint64_t records; /* wfdb: records used; else 0 */
+    struct cadre_holdout holdout; /* all zero: wfdb, which has records */
     uint64_t fingerprint; /* hash of contents and options: equal on every machine for
                              the same data */
 };

@@ -47,6 +47,7 @@ cadre_status cadre_dataset_open_images(struct cadre_dataset *set,
     CADRE_TRY(cadre_images_init(&images, hash, &set->images, err));
     CADRE_TRY(check_patch(&set->images, config->patch, err));
     CADRE_TRY(check_shift(&set->images, err));
+    info->holdout = set->images.holdout;
     info->task = CADRE_TASK_CLASSIFY;
     info->classes = set->images.classes;
     info->vocab = 2; /* patches and the class token */
@@ -57,8 +58,9 @@ cadre_status cadre_dataset_open_images(struct cadre_dataset *set,
     info->inputs = (cadre_images_bytes(&set->images) + 3) / 4;
     for (int s = 0; s < 2; s++) {
         struct cadre_split *split = &set->splits[s];
-        split->samples = s == CADRE_SPLIT_VALID ? set->images.held
-                                                : set->images.count - set->images.held;
+        split->samples = s == CADRE_SPLIT_VALID
+                             ? info->holdout.held
+                             : info->holdout.count - info->holdout.held;
         split->tokens = split->samples * (uint64_t)info->seq_len;
     }
     return CADRE_OK;

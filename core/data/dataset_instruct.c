@@ -36,11 +36,13 @@ cadre_status cadre_dataset_open_instruct(struct cadre_dataset *set,
     set->info.masked = true;
     set->info.packed = config->pack;
     set->info.pairs = info.pairs;
+    set->info.holdout = info.holdout;
     for (int s = 0; s < 2; s++) {
         set->splits[s].samples = info.samples[s];
         set->splits[s].tokens = info.tokens[s];
     }
-    const uint64_t facts[] = {info.content_hash, config->train_on_prompt, config->pack};
+    const uint64_t facts[] = {info.holdout.content, config->train_on_prompt,
+                              config->pack};
     cadre_hash_update(hash, facts, sizeof facts);
     return CADRE_OK;
 }

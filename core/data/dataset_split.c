@@ -41,19 +41,17 @@ static cadre_status mark_named(struct cadre_dataset *set, const char *names,
     return CADRE_OK;
 }
 
-/* The seed permutes the records; the first ones are for validation. At least one if the
- * fraction is above 0 and another record is left for training. */
+/* The seed permutes the records; the first ones are for validation. */
 static void mark_fraction(struct cadre_dataset *set, double fraction, uint64_t seed)
 {
     uint64_t count = set->cache.count;
-    uint64_t held = (uint64_t)((double)count * fraction + 0.5);
-    uint64_t key = cadre_rng_key(seed, "data.valid_records");
-    if (held == 0 && fraction > 0 && count > 1)
-        held = 1;
-    if (held >= count)
-        held = count - 1;
+    const struct cadre_holdout holdout = {
+        .count = count,
+        .held = cadre_holdout_share(count, fraction),
+        .key = cadre_rng_key(seed, "data.valid_records"),
+    };
     for (uint64_t r = 0; r < count; r++)
-        if (cadre_rng_permute(key, r, count) < held)
+        if (cadre_holdout_has(&holdout, r))
             set->record_split[r] = CADRE_SPLIT_VALID;
 }
 

@@ -125,21 +125,18 @@ static cadre_status find_setup(const struct cadre_train_run *run,
     return CADRE_OK;
 }
 
-/* A validation loss says nothing of records that the parameters were fitted to. */
-static cadre_status warn_of_records(const struct cadre_spec *spec,
+/* A validation loss says nothing of data that the parameters were fitted to. */
+static cadre_status warn_of_trained(const struct cadre_spec *spec,
                                     struct cadre_error *err)
 {
     const char *init = spec->config.model.init;
-    struct cadre_text trained = {0};
+    struct cadre_met met = {0};
     cadre_status rc = CADRE_OK;
     if (*init && spec->data)
-        rc = cadre_trained_find(init, spec->data, &trained, err);
-    if (trained.len)
-        cadre_log(CADRE_LOG_WARN, "train",
-                  "model.init = %s was trained on these validation records: %s; name "
-                  "records that it has not seen in data.valid_records",
-                  init, cadre_text_str(&trained));
-    cadre_text_fini(&trained);
+        rc = cadre_trained_find(init, spec->data, &met, err);
+    if (rc == CADRE_OK)
+        cadre_trained_warn("train", init, &met);
+    cadre_text_fini(&met.records);
     return rc;
 }
 
@@ -194,6 +191,6 @@ cadre_status cadre_train_prepare(const struct cadre_train_run *run,
     if (rc == CADRE_OK)
         cadre_setup_tell(spec, &setup);
     if (rc == CADRE_OK)
-        rc = warn_of_records(spec, err);
+        rc = warn_of_trained(spec, err);
     return rc;
 }

@@ -124,3 +124,8 @@ grep -q "step-00000002' was trained on these validation records: 100;" "$tmp/see
 runs seen-json 0 "$cadre" eval "$tmp/ecg.ini" --from "$tmp/beats" --json \
     --set data.valid_records=107,208
 grep -q '"trained_records": "107, 208"' "$tmp/seen-json.out" || fail "$(cat "$tmp/seen-json.out")"
+! grep -q "of these, trained on" "$tmp/eval.out" || fail "eval met training data as it was divided"
+runs half 0 "$cadre" eval "$tmp/zero/config.ini" --from "$tmp/zero" --set data.valid_fraction=0.5
+grep -q "^of these, trained on  *about 80 %$" "$tmp/half.out" || fail "$(cat "$tmp/half.out")"
+grep -q "was trained on 80 % of the validation data; .*data.valid_fraction = 0.1," "$tmp/half.log" ||
+    fail "$(cat "$tmp/half.log")"

@@ -78,7 +78,7 @@ START_TEST(reads_folders)
     struct cadre_images images;
     open_images(&config, &images);
     ck_assert_uint_eq(images.count, N);
-    ck_assert_uint_eq(images.held, 6);
+    ck_assert_uint_eq(images.holdout.held, 6);
     ck_assert_int_eq(images.classes, 2);
     ck_assert_str_eq(images.names[0], "a");
     ck_assert_str_eq(images.names[1], "b");
@@ -110,7 +110,7 @@ START_TEST(splits)
     cadre_images_fini(&other);
     config.valid_fraction = 0;
     open_images(&config, &other);
-    ck_assert_uint_eq(other.held, 0);
+    ck_assert_uint_eq(other.holdout.held, 0);
     cadre_images_fini(&other);
     cadre_images_fini(&images);
 }

@@ -107,18 +107,20 @@ static cadre_status check_lengths(const struct cadre_instruct *set,
     return CADRE_OK;
 }
 
-/* The seed permutes the records; the first ones are for validation. At least one if the
- * fraction is above 0 and another is left for training. Pairs stay together. */
+/* The seed permutes the records; the first ones are for validation. Pairs stay
+ * together.
+ */
 static cadre_status split(struct cadre_instruct *set,
                           const struct cadre_instruct_config *config)
 {
     const uint64_t each = set->info.pairs ? 2 : 1, n = set->cache.count / each;
-    const uint64_t key = cadre_rng_key(config->seed, "data.valid_records");
-    uint64_t held = (uint64_t)((double)n * config->valid_fraction + 0.5);
-    if (held == 0 && config->valid_fraction > 0 && n > 1)
-        held = 1;
-    if (held >= n)
-        held = n > 0 ? n - 1 : 0;
+    const struct cadre_holdout holdout = {
+        .content = set->cache.content_hash,
+        .count = n,
+        .held = cadre_holdout_share(n, config->valid_fraction),
+        .key = cadre_rng_key(config->seed, "data.valid_records"),
+    };
+    set->info.holdout = holdout;
     for (int s = 0; s < 2; s++) {
         struct part *part = &set->parts[s];
         part->dialogue = cadre_calloc(set->cache.count + 1, sizeof *part->dialogue);
@@ -126,7 +128,7 @@ static cadre_status split(struct cadre_instruct *set,
             return CADRE_E_RESOURCE;
     }
     for (uint64_t i = 0; i < n * each; i++) {
-        const bool valid = cadre_rng_permute(key, i / each, n) < held;
+        const bool valid = cadre_holdout_has(&holdout, i / each);
         struct part *part = &set->parts[valid];
         part->dialogue[part->n++] = i;
         set->info.tokens[valid] += (uint64_t)rows_of(set, i) + 1;
@@ -222,7 +224,6 @@ cadre_status cadre_instruct_open(const struct cadre_instruct_config *config,
         goto fail;
     }
     CADRE_TRY_OR(check_targets(set, config, err), fail);
-    set->info.content_hash = set->cache.content_hash;
     *out = set;
     return CADRE_OK;
 fail:

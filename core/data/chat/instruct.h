@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "core/base/error.h"
+#include "core/data/split/holdout.h"
 #include "core/data/tokenizer/tokenizer.h"
 
 /* CADRE_TARGET_IGNORED of core/data/dataset.h */
@@ -36,7 +37,8 @@ struct cadre_instruct;
 
 struct cadre_instruct_info {
     uint64_t samples[2], tokens[2]; /* by enum cadre_data_split */
-    uint64_t content_hash; /* of tokens and masks */
+    struct cadre_holdout holdout; /* its content: tokens and masks; items: records,
+                                     pairs where samples are */
     bool pairs;
 };
 

@@ -9,25 +9,25 @@
 #include "core/base/rng.h"
 
 /* The seed permutes the images; the first ones are for validation: files are often
- * sorted. At least one if the fraction is above 0 and another is left. */
+ * sorted. */
 static cadre_status divide(const struct cadre_images_config *config,
                            struct cadre_images *images, struct cadre_error *err)
 {
     const uint64_t n = images->count;
-    const uint64_t key = cadre_rng_key(config->seed, "data.valid_images");
-    uint64_t valid = 0, train;
-    images->held = (uint64_t)((double)n * config->valid_fraction + 0.5);
-    if (images->held == 0 && config->valid_fraction > 0 && n > 1)
-        images->held = 1;
-    if (images->held >= n)
-        images->held = n - 1;
-    train = images->held;
+    const struct cadre_holdout holdout = {
+        .content =
+            cadre_hash_of(images->bytes, n * (uint64_t)cadre_images_bytes(images), n),
+        .count = n,
+        .held = cadre_holdout_share(n, config->valid_fraction),
+        .key = cadre_rng_key(config->seed, "data.valid_images"),
+    };
+    uint64_t valid = 0, train = holdout.held;
+    images->holdout = holdout;
     images->order = cadre_calloc(n, sizeof *images->order);
     if (!images->order)
         return cadre_no_memory(err, "the split of the images");
     for (uint64_t i = 0; i < n; i++)
-        images->order[cadre_rng_permute(key, i, n) < images->held ? valid++ : train++] =
-            i;
+        images->order[cadre_holdout_has(&holdout, i) ? valid++ : train++] = i;
     return CADRE_OK;
 }
 
@@ -60,7 +60,7 @@ static void hash_all(const struct cadre_images *images, struct cadre_hash *hash)
                               (uint64_t)images->classes,
                               (uint64_t)images->shift,
                               images->flip,
-                              images->held};
+                              images->holdout.held};
     cadre_hash_update(hash, facts, sizeof facts);
     cadre_hash_update(hash, images->labels, images->count * sizeof *images->labels);
     cadre_hash_update(hash, images->bytes,

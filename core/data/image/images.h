@@ -11,6 +11,7 @@
 
 #include "core/base/error.h"
 #include "core/base/hash.h"
+#include "core/data/split/holdout.h"
 
 #define CADRE_IMAGE_CLASSES 1000 /* most */
 
@@ -31,7 +32,8 @@ struct cadre_images_config {
 struct cadre_images {
     int64_t channels, height, width;
     int64_t classes;
-    uint64_t count, held; /* of these for validation */
+    uint64_t count;
+    struct cadre_holdout holdout; /* of images */
     char **names; /* (classes) */
     uint16_t *labels; /* (count) */
     uint8_t *bytes; /* (count, height * width * channels), by `nhwc` */
@@ -60,7 +62,7 @@ static inline int64_t cadre_images_bytes(const struct cadre_images *images)
 static inline uint64_t cadre_images_find(const struct cadre_images *images, bool valid,
                                          uint64_t index)
 {
-    return images->order[valid ? index : images->held + index];
+    return images->order[valid ? index : images->holdout.held + index];
 }
 
 /* The image of training sample `index` in epoch `epoch` to out (cadre_images_bytes):
