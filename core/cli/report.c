@@ -10,6 +10,7 @@ static cadre_status report(const struct cadre_cli_args *args, struct cadre_error
         .n = (size_t)args->words.n,
         .out = args->out,
         .archive = args->archive,
+        .json = args->json,
     };
     return cadre_runs_report(&request, stdout, err);
 }
@@ -22,12 +23,15 @@ static const struct cadre_cli_option options[] = {
      .help = "where to write; default: the folder of a single run, \"report\" for "
              "several"},
     CADRE_CLI_OPTION_ARCHIVE,
+    {.name = "--json",
+     .field = CADRE_CLI_FIELD(json),
+     .help = "print the figures of report.json in place of the table, also of one run"},
     {0},
 };
 
 const struct cadre_cli_command cadre_command_report = {
     .name = "report",
-    .synopsis = "RUN... [--out DIR] [--archive FILE.tar]",
+    .synopsis = "RUN... [--out DIR] [--archive FILE.tar] [--json]",
     .summary = "make a page and tables of existing runs, without training",
     .details = "RUN is the folder of a run, also of another machine, of independent "
                "runs, or of a comparison. One run gets run.html; several are set "

@@ -149,7 +149,9 @@ static struct frame frame_of(const struct cadre_chart_series *series,
         f.low = 0;
         f.high = 1;
     }
-    double span = fmax(f.high - f.low, 1e-6 * fmax(fabs(f.high), 1e-300));
+    /* the ticks differ in the five digits that they have */
+    const double size = fmax(fabs(f.low), fabs(f.high));
+    double span = fmax(f.high - f.low, fmax(0.0125 * size, 1e-300));
     if (f.high == f.low) /* a flat curve has an axis with different numbers too */
         span = 10 * fmax(fabs(f.high), 1e-300);
     f.low -= 0.04 * span;

@@ -13,160 +13,22 @@
 #include "core/page/build.h"
 #include "core/page/chart.h"
 #include "core/page/page.h"
+#include "core/report/run_setup.h"
 #include "core/run/format.h"
 
-enum { MOST_TAGS = 24, ITEMS = 36, TEXT = 320, MOST_BYTES = 1 << 30 };
-
-/* ---- the setup ---- */
-
-struct setup {
-    struct cadre_page_item item[ITEMS];
-    char text[ITEMS][TEXT];
-    size_t n;
-};
-
-static void add(struct setup *setup, const char *name, const char *value)
-{
-    if (setup->n == ITEMS)
-        return;
-    snprintf(setup->text[setup->n], TEXT, "%s",
-             value && strcmp(value, "-") != 0 ? value : "");
-    setup->item[setup->n] = (struct cadre_page_item){name, setup->text[setup->n]};
-    setup->n++;
-}
-
-static void add_count(struct setup *setup, const char *name, double count)
-{
-    char text[64];
-    add(setup, name, cadre_format_count(count, text, sizeof text));
-}
-
-static void add_option(struct setup *setup, const struct cadre_run_data *data,
-                       const char *name, const char *option)
-{
-    add(setup, name, cadre_run_data_option(data, option));
-}
-
-/* "AdamW, lr 0.003" */
-static void add_optimizer(struct setup *setup, const struct cadre_run_data *data)
-{
-    char text[TEXT];
-    const char *name = cadre_run_data_option(data, "optim.name");
-    const char *lr = cadre_run_data_option(data, "optim.lr");
-    if (name)
-        snprintf(text, sizeof text, "%s%s%s", name, lr ? ", lr " : "", lr ? lr : "");
-    add(setup, "optimizer", name ? text : NULL);
-}
-
-/* "gpt2: 2 layers, 32 channels, 2 heads, context 32" */
-static void add_model(struct setup *setup, const struct cadre_run_data *data)
-{
-    static const char *const keys[] = {"model.arch", "model.layers", "model.channels",
-                                       "model.heads", "model.context"};
-    const char *value[5];
-    char text[TEXT];
-    for (size_t i = 0; i < 5; i++) {
-        value[i] = cadre_run_data_option(data, keys[i]);
-        if (!value[i])
-            return;
-    }
-    snprintf(text, sizeof text, "%s: %s layers, %s channels, %s heads, context %s",
-             value[0], value[1], value[2], value[3], value[4]);
-    add(setup, "model", text);
-}
-
-/* The cuts of run.recut, the last ones where they are many. */
-static void add_recuts(struct setup *setup, const struct cadre_run_data *data)
-{
-    const json_t *list = json_object_get(data->summary, "recuts");
-    const size_t n = json_array_size(list), first = n > 3 ? n - 3 : 0;
-    char text[TEXT] = "";
-    size_t used = 0;
-    for (size_t i = first; i < n && used < sizeof text; i++) {
-        const json_t *one = json_array_get(list, i);
-        const char *from = json_string_value(json_object_get(one, "from"));
-        const char *to = json_string_value(json_object_get(one, "to"));
-        used += (size_t)snprintf(
-            text + used, sizeof text - used, "%safter step %lld: %s units to %s",
-            i > first ? "; " : "",
-            (long long)json_integer_value(json_object_get(one, "step")),
-            from ? from : "?", to ? to : "?");
-    }
-    if (n > 0)
-        add(setup, "stages cut again", text);
-}
-
-/* What is out of the ordinary: a deal of micro-batches, simulated slow ranks. */
-static void add_dealt(struct setup *setup, const struct cadre_run_data *data)
-{
-    const char *dealt = cadre_run_data_option(data, "balance.micro_batches");
-    const char *pace = cadre_run_data_option(data, "device.pace");
-    if (dealt && *dealt && strcmp(dealt, "off") != 0)
-        add(setup, "micro-batches of ranks", dealt);
-    if (pace && *pace)
-        add(setup, "simulated pace of ranks", pace);
-}
-
-/* Utilisation, energy and price, as far as the summary knows them. */
-static void add_efficiency(struct setup *setup, const struct cadre_run_data *data)
-{
-    const double mfu = cadre_run_data_number(data, "mfu");
-    const double joules = cadre_run_data_number_in(data, "energy", "j_per_token");
-    const double price = cadre_run_data_number_in(data, "price", "per_million_tokens");
-    const char *scope = cadre_run_data_text(data, "energy", "scope");
-    const char *why = cadre_run_data_text(data, "energy", "why");
-    char text[TEXT];
-    snprintf(text, sizeof text, "%.3g %%", 100 * mfu);
-    if (isfinite(mfu))
-        add(setup, "MFU", text);
-    snprintf(text, sizeof text, "%.3g J/token, %s", joules, scope ? scope : "measured");
-    if (isfinite(joules))
-        add(setup, "energy", text);
-    snprintf(text, sizeof text, "not readable here, because %s", why ? why : "");
-    if (!isfinite(joules) && why)
-        add(setup, "energy", text);
-    snprintf(text, sizeof text, "%.3g", price);
-    if (isfinite(price))
-        add(setup, "price of a million tokens", text);
-}
+enum { MOST_TAGS = 24, MOST_BYTES = 1 << 30 };
 
 static void put_setup(const struct cadre_run_data *data, struct cadre_text *out)
 {
-    struct setup *setup = cadre_calloc(1, sizeof *setup);
-    char text[TEXT], date[CADRE_PAGE_DATE];
+    struct cadre_run_setup *setup = cadre_calloc(1, sizeof *setup);
+    char date[CADRE_PAGE_DATE];
     if (!setup) {
         out->failed = true;
         return;
     }
-    add(setup, "state", cadre_run_data_state(data, text, sizeof text));
-    if (*data->end.why)
-        add(setup, "failure", data->end.why);
-    add(setup, "page written", cadre_page_date(date));
-    add(setup, "page written by", cadre_page_build());
-    add(setup, "folder", data->dir);
-    add_option(setup, data, "strategy", "strategy.stack");
-    add_count(setup, "ranks", cadre_run_data_number(data, "ranks"));
-    add_recuts(setup, data);
-    add(setup, "machine", cadre_run_data_machine(data, text, sizeof text));
-    add(setup, "device", cadre_run_data_text(data, NULL, "device"));
-    add_model(setup, data);
-    add_count(setup, "parameters", cadre_run_data_number(data, "params"));
-    add_option(setup, data, "data", "data.path");
-    add_count(setup, "training samples",
-              cadre_run_data_number(data, "train_samples_all"));
-    add_option(setup, data, "precision", "train.precision");
-    add_option(setup, data, "seed", "run.seed");
-    add_option(setup, data, "exact", "run.exact");
-    add_option(setup, data, "exact parts", "run.exact_parts");
-    add_option(setup, data, "global batch", "train.global_batch");
-    add_option(setup, data, "micro-batch", "train.micro_batch");
-    add_dealt(setup, data);
-    add_optimizer(setup, data);
-    add_count(setup, "steps", data->steps ? (double)data->last_step : (double)NAN);
-    add_count(setup, "tokens", cadre_run_data_number(data, "tokens"));
-    add(setup, "time of its steps",
-        cadre_format_seconds(cadre_run_data_number(data, "time_s"), text, sizeof text));
-    add_efficiency(setup, data);
+    cadre_run_setup_fill(data, setup);
+    cadre_run_setup_add(setup, "page written", cadre_page_date(date));
+    cadre_run_setup_add(setup, "page written by", cadre_page_build());
     cadre_page_setup(out, setup->item, setup->n);
     free(setup);
 }

@@ -225,6 +225,7 @@ void cadre_runs_fini(struct cadre_runs *runs)
         free(runs->comparison[i]);
     cadre_options_diff_fini(&runs->diff);
     free(runs->comparison);
+    free(runs->folder);
     free(runs->name);
     free(runs->run);
     *runs = (struct cadre_runs){0};

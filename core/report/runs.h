@@ -26,6 +26,7 @@ struct cadre_runs {
     char *
         *comparison; /* (n_comparisons) folders of comparisons that were given; owned */
     size_t n, n_comparisons;
+    char *folder; /* owned, absolute: where the report is written; NULL: nowhere yet */
     struct cadre_options_diff diff;
 };
 
@@ -55,7 +56,8 @@ void cadre_runs_csv(const struct cadre_runs *runs, struct cadre_text *out);
 /* report.json. */
 void cadre_runs_json(const struct cadre_runs *runs, struct cadre_text *out);
 
-/* report.html: one page that needs no other file. */
+/* report.html: one page that needs no other file; where runs->folder is known it links
+ * to the pages of the runs. */
 void cadre_runs_page(const struct cadre_runs *runs, struct cadre_text *out);
 
 #endif

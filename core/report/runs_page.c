@@ -5,10 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/path.h"
 #include "core/page/build.h"
 #include "core/page/chart.h"
 #include "core/page/page.h"
-#include "core/report/run_page.h"
+#include "core/report/run_setup.h"
 #include "core/report/runs_private.h"
 #include "core/run/format.h"
 
@@ -167,6 +168,21 @@ static void bar_memory(const struct cadre_run_data *run, struct cadre_chart_bar 
     cadre_format_bytes(bar->value, bar->label, sizeof bar->label);
 }
 
+static void bar_mfu(const struct cadre_run_data *run, struct cadre_chart_bar *bar)
+{
+    bar->value = 100 * cadre_run_data_number(run, "mfu");
+    if (isfinite(bar->value))
+        snprintf(bar->label, sizeof bar->label, "%.3g %%", bar->value);
+}
+
+static void bar_energy(const struct cadre_run_data *run, struct cadre_chart_bar *bar)
+{
+    bar->value = cadre_run_data_number_in(run, "energy", "j_per_token");
+    if (isfinite(bar->value))
+        snprintf(bar->label, sizeof bar->label, "%.3g J", bar->value);
+}
+
+/* A chart without a value is none. */
 static void put_bars(const struct cadre_runs *runs, struct cadre_text *out)
 {
     static const struct {
@@ -176,32 +192,75 @@ static void put_bars(const struct cadre_runs *runs, struct cadre_text *out)
         {"Time of a step, middle half (not ranked)", bar_time},
         {"Tokens a second (not ranked)", bar_tokens},
         {"Peak memory of a rank", bar_memory},
+        {"Model FLOPs utilization (MFU)", bar_mfu},
+        {"Energy a token, as far as it was read", bar_energy},
     };
     struct cadre_chart_bar *bar = cadre_calloc(runs->n, sizeof *bar);
     out->failed = out->failed || !bar;
     for (size_t c = 0; bar && c < sizeof charts / sizeof charts[0]; c++) {
+        bool known = false;
         for (size_t i = 0; i < runs->n; i++) {
-            bar[i] = (struct cadre_chart_bar){
-                .name = runs->name[i], .low = NAN, .high = NAN, .mark = NAN};
+            bar[i] = (struct cadre_chart_bar){.name = runs->name[i],
+                                              .label = "-",
+                                              .low = NAN,
+                                              .high = NAN,
+                                              .mark = NAN};
             charts[c].fill(runs->run[i], &bar[i]);
+            known = known || isfinite(bar[i].value);
         }
         const struct cadre_chart_bars chart = {
             .title = charts[c].title, .bar = bar, .n = runs->n};
-        cadre_chart_bars(out, &chart);
+        if (known)
+            cadre_chart_bars(out, &chart);
     }
     free(bar);
 }
 
 /* ---- the page ---- */
 
+/* Differences are the table's and the options'. */
+static bool is_own(const char *name)
+{
+    static const char *const own[] = {"state", "failure", "folder", "train it again"};
+    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
+        if (strcmp(name, own[i]) == 0)
+            return true;
+    return false;
+}
+
+/* What all runs have in common. */
+static void keep_common(const struct cadre_runs *runs, struct cadre_run_setup *setup,
+                        struct cadre_run_setup *other)
+{
+    for (size_t i = 0; i < setup->n; i++)
+        if (is_own(setup->item[i].name))
+            setup->item[i].value = "";
+    for (size_t r = 1; r < runs->n; r++) {
+        cadre_run_setup_fill(runs->run[r], other);
+        for (size_t i = 0; i < setup->n; i++) {
+            struct cadre_page_item *item = &setup->item[i];
+            if (strcmp(item->value, cadre_run_setup_value(other, item->name)) != 0)
+                item->value = "";
+        }
+    }
+}
+
 static void put_setup(const struct cadre_runs *runs, struct cadre_text *out)
 {
+    struct cadre_run_setup *setup = cadre_calloc(2, sizeof *setup);
     char date[CADRE_PAGE_DATE], count[32];
+    if (!setup) {
+        out->failed = true;
+        return;
+    }
     snprintf(count, sizeof count, "%zu", runs->n);
-    const struct cadre_page_item items[] = {{"page written", cadre_page_date(date)},
-                                            {"page written by", cadre_page_build()},
-                                            {"runs", count}};
-    cadre_page_setup(out, items, sizeof items / sizeof items[0]);
+    cadre_run_setup_fill(runs->run[0], setup);
+    keep_common(runs, setup, setup + 1);
+    cadre_run_setup_add(setup, "runs", count);
+    cadre_run_setup_add(setup, "page written", cadre_page_date(date));
+    cadre_run_setup_add(setup, "page written by", cadre_page_build());
+    cadre_page_setup(out, setup->item, setup->n);
+    free(setup);
 }
 
 static void put_notes(const struct cadre_runs *runs, struct cadre_text *out)
@@ -218,6 +277,26 @@ static void put_notes(const struct cadre_runs *runs, struct cadre_text *out)
         cadre_page_paragraph(out, "soft", "Curves are drawn of the first 24 runs.");
     out->failed = out->failed || notes.failed;
     cadre_text_fini(&notes);
+}
+
+/* The page of each run, as seen from where this one lies. */
+static void put_run_links(const struct cadre_runs *runs, struct cadre_text *out)
+{
+    char relative[1024];
+    size_t n = 0;
+    for (size_t i = 0; i < runs->n; i++) {
+        char *page = cadre_path_join(runs->run[i]->dir, "run.html");
+        char *there = page ? realpath(page, NULL) : NULL;
+        if (there) {
+            cadre_path_relative(runs->folder, there, relative, sizeof relative);
+            cadre_text_printf(out, "%s", n++ ? ", " : "<p class=\"soft\">Runs: ");
+            cadre_page_link(out, relative, runs->name[i]);
+        }
+        free(there);
+        free(page);
+    }
+    if (n > 0)
+        cadre_text_printf(out, "</p>\n");
 }
 
 void cadre_runs_page(const struct cadre_runs *runs, struct cadre_text *out)
@@ -244,5 +323,7 @@ void cadre_runs_page(const struct cadre_runs *runs, struct cadre_text *out)
     cadre_text_printf(out, ", ");
     cadre_page_link(out, "report.md", "report.md");
     cadre_text_printf(out, "</p>\n");
+    if (runs->folder)
+        put_run_links(runs, out);
     cadre_page_end(out);
 }

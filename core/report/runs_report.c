@@ -102,9 +102,10 @@ write_form(const struct cadre_runs *runs, const char *dir, const char *name,
     return rc;
 }
 
-static cadre_status write_report(const struct cadre_runs *runs, const char *dir,
+static cadre_status write_report(struct cadre_runs *runs, const char *dir,
                                  struct cadre_error *err)
 {
+    runs->folder = realpath(dir, NULL);
     CADRE_TRY(write_form(runs, dir, "report.json", cadre_runs_json, err));
     CADRE_TRY(write_form(runs, dir, "report.csv", cadre_runs_csv, err));
     CADRE_TRY(write_form(runs, dir, "report.md", cadre_runs_markdown, err));
@@ -120,7 +121,7 @@ static cadre_status make_out(const char *dir, struct cadre_error *err)
     return CADRE_E_INVALID;
 }
 
-static cadre_status write_files(const struct cadre_runs *runs,
+static cadre_status write_files(struct cadre_runs *runs,
                                 const struct cadre_runs_report_request *request,
                                 const char *out, struct cadre_error *err)
 {
@@ -135,6 +136,17 @@ static cadre_status write_files(const struct cadre_runs *runs,
     if (rc == CADRE_OK && request->archive)
         rc = cadre_archive_write(runs, single ? NULL : out, request->archive, err);
     return rc;
+}
+
+static cadre_status print_json(const struct cadre_runs *runs, FILE *to,
+                               struct cadre_error *err)
+{
+    struct cadre_text text = {0};
+    cadre_runs_json(runs, &text);
+    const bool bad = text.failed || fputs(cadre_text_str(&text), to) < 0;
+    cadre_text_fini(&text);
+    return bad ? cadre_fail(err, CADRE_E_IO, "cannot print the figures as JSON")
+               : CADRE_OK;
 }
 
 static cadre_status print(const struct cadre_runs *runs,
@@ -171,7 +183,8 @@ cadre_status cadre_runs_report(const struct cadre_runs_report_request *request,
         const char *out = request->out ? request->out : own;
         rc = write_files(&runs, request, out, err);
         if (rc == CADRE_OK)
-            rc = print(&runs, request, out, to, err);
+            rc = request->json ? print_json(&runs, to, err)
+                               : print(&runs, request, out, to, err);
     }
     cadre_runs_fini(&runs);
     return rc;

@@ -3,6 +3,7 @@
 #ifndef CADRE_REPORT_RUNS_REPORT_H
 #define CADRE_REPORT_RUNS_REPORT_H
 
+#include <stdbool.h>
 #include <stdio.h>
 
 #include "core/base/error.h"
@@ -13,6 +14,7 @@ struct cadre_runs_report_request {
     size_t n;
     const char *out; /* NULL: a single run's own folder, for several "report" */
     const char *archive; /* a .tar to write besides; NULL: none */
+    bool json; /* report.json's object in place of the table */
 };
 
 /* A single run gets OUT/run.html, several OUT/report.html, .md, .csv and .json; the

@@ -73,6 +73,17 @@ done
 grep -q 'Training loss less the first run' "$tmp/many/report.html" ||
     fail "many: the page has no differences"
 well_formed "$tmp/many/report.html"
+grep -q '<a href="../one/run.html">one</a>' "$tmp/many/report.html" || fail "many: no link to a run"
+[ -s "$tmp/many/../one/run.html" ] || fail "many: the link leads nowhere"
+runs figures 0 "$cadre" report "$tmp/one" "$tmp/two" --out "$tmp/figures" --json
+python3 -c '
+import json, sys
+said, kept = json.load(open(sys.argv[1])), json.load(open(sys.argv[2]))
+said["date"] = kept["date"]
+sys.exit(said != kept or [run["name"] for run in said["runs"]] != ["one", "two"])' \
+    "$tmp/figures.out" "$tmp/figures/report.json" || fail "--json is not what report.json has"
+runs figure 0 "$cadre" report "$tmp/one" --json
+grep -q '"kind": "runs"' "$tmp/figure.out" || fail "--json of one run: $(cat "$tmp/figure.out")"
 [ "$(wc -l <"$tmp/many/report.csv")" -eq 6 ] || fail "many: report.csv has not 6 lines"
 tar -tf "$tmp/paper.tar" >"$tmp/listed" || fail "tar does not list the archive"
 for file in README.txt report/report.html runs/1-one/config.ini runs/4-bench/bench.json; do

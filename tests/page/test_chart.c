@@ -117,6 +117,30 @@ START_TEST(odd_data_gives_finite_charts)
 }
 END_TEST
 
+/* Runs of one training differ by rounding: their axis has no number twice. */
+START_TEST(nearly_flat_curves_have_different_ticks)
+{
+    const double up[] = {2.0266, 2.0266 + 1e-9}, down[] = {-2.0266, -2.0266 - 1e-9};
+    const struct cadre_chart_series series[] = {{"up", up, 2}, {"down", down, 2}};
+    for (size_t i = 0; i < 2; i++) {
+        cadre_chart_lines(&text, "t", "y", &series[i], 1);
+        size_t ticks = 0;
+        char seen[12][32];
+        for (const char *at = cadre_text_str(&text);
+             (at = strstr(at, "text-anchor=\"end\" x=\"48\"")); at++) {
+            const char *label = strchr(at, '>') + 1;
+            snprintf(seen[ticks], sizeof seen[0], "%.*s", (int)strcspn(label, "<"),
+                     label);
+            for (size_t k = 0; k < ticks; k++)
+                ck_assert_str_ne(seen[k], seen[ticks]);
+            ck_assert_uint_lt(++ticks, 12);
+        }
+        ck_assert_uint_gt(ticks, 2);
+        cadre_text_reset(&text);
+    }
+}
+END_TEST
+
 /* A whisker where there is an interval, a band where one is named. */
 START_TEST(bars_have_whiskers)
 {
@@ -311,6 +335,7 @@ Suite *test_suite(void)
     tcase_add_test(tc, points_between_gaps_are_shapes);
     tcase_add_test(tc, curves_stand_at_their_steps);
     tcase_add_test(tc, odd_data_gives_finite_charts);
+    tcase_add_test(tc, nearly_flat_curves_have_different_ticks);
     tcase_add_test(tc, bars_have_whiskers);
     tcase_add_test(tc, repeated_colours_are_told_apart);
     tcase_add_test(tc, stacks_are_sums_of_parts);

@@ -45,6 +45,7 @@ START_TEST(the_page_shows_the_run)
     static const char *const parts[] = {
         "<title>one</title>",
         ">finished<",
+        "one/config.ini --out NEW<",
         ">ddp:2<",
         ">here: A CPU, 2 cores<",
         ">1 234<",

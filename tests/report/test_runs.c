@@ -49,8 +49,8 @@ static void read_all(void)
 static void expect(const char *const *parts, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        ck_assert_msg(strstr(cadre_text_str(&text), parts[i]) != NULL, "no '%s' in %s",
-                      parts[i], cadre_text_str(&text));
+        ck_assert_msg(strstr(cadre_text_str(&text), parts[i]) != NULL,
+                      "no '%s' in %.3000s", parts[i], cadre_text_str(&text));
 }
 
 START_TEST(the_table_says_what_differs)
@@ -116,6 +116,8 @@ START_TEST(the_page_draws_differences_of_the_same_training)
                                         "&lt;two&gt;|",
                                         "What differs in the options",
                                         "Speed is not ranked",
+                                        "Model FLOPs utilization (MFU)",
+                                        ">0.5 J<",
                                         "(not ranked)"};
     read_all();
     cadre_runs_page(&runs, &text);
