@@ -39,7 +39,9 @@ train text bf16-cuda 0 device.kind=cuda train.precision=bf16 $small
 near bf16-cuda bf16-cpu 1e-2
 
 # Rounded products: in fp64, as in fp32 a code may be rounded the other way.
-for arch in gpt2 llama; do
+archs="gpt2 llama"
+[ "$lean" = 0 ] || archs=llama
+for arch in $archs; do
     qat="tune.method=qat tune.group=8 train.precision=fp64 model.arch=$arch"
     train text qat-$arch-cpu 0 device.kind=cpu $qat $small
     train text qat-$arch-cuda 0 device.kind=cuda $qat $small
