@@ -88,6 +88,12 @@ for page in docs/*.md plugins/*/README.md; do
         status=1
     fi
 done
+for page in examples/plugin-*/README.md; do # installed, they lie in a package of their own
+    if ! grep -qF 'docs/glossary.md' "$page"; then
+        echo "$page: does not name docs/glossary.md"
+        status=1
+    fi
+done
 for document in $documents; do
     for link in $(grep -ohE '\]\([^)#:]+[)#]' "$document" | tr -d '])(#' | sort -u || true); do
         if [ ! -e "$(dirname "$document")/$link" ]; then
