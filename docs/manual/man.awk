@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # awk -v out=DIR -v date=2026-01-31 -v help=JSON -v options=JSON -v configuration=MD
-#     -v examples=TSV -v plugindir=... -v confdir=... -f tables.awk -f man.awk
-# writes DIR/cadre.1, a DIR/cadre-COMMAND.1 for each command, and DIR/cadre.conf.5.
+#     -v examples=TSV -v program=CADRE -v plugindir=... -v confdir=... -f tables.awk -f man.awk
+# writes DIR/cadre.1, a DIR/cadre-COMMAND.1 for each command, also those of plugins, and
+# DIR/cadre.conf.5.
 
 function roff(text)
 {
@@ -162,6 +163,25 @@ function command_page(c,    name, o, i, head, text)
     put(".BR cadre.conf (5)")
 }
 
+# A plugin tells its command as a text, laid out by itself.
+function plugin_page(name,    command, line, lines)
+{
+    begin("cadre-" name, 1, "the command of the plugin " name)
+    put(".SH SYNOPSIS")
+    put("\\fBcadre " roff(name) "\\fR \\fIARGUMENT\\fR...")
+    put(".SH DESCRIPTION")
+    put(".nf")
+    command = "'" program "' " name " --help"
+    for (; (command | getline line) > 0; lines++)
+        put(roff(line))
+    if (close(command) != 0 || lines == 0)
+        refuse("no text of '" command "'")
+    put(".fi")
+    statuses()
+    put(".SH SEE ALSO")
+    put(".BR cadre (1)")
+}
+
 function main_page(    i, c)
 {
     begin("cadre", 1, "trains transformers under swappable parallelism strategies")
@@ -183,8 +203,8 @@ function main_page(    i, c)
         put(roff(sentence(V[c ".summary"])))
     }
     for (i = 0; i < V["plugins.n"]; i++)
-        item("\\fBcadre " roff(V["plugins." i]) "\\fR \\fIARGUMENT\\fR...",
-            "Of the plugin " V["plugins." i] ": its option --help says more.")
+        item(".BR cadre\\-" roff(V["plugins." i]) " (1)",
+            "The command of the plugin " V["plugins." i] ".")
     statuses()
     environment()
     put(".SH FILES")
@@ -235,6 +255,8 @@ BEGIN {
     main_page()
     for (i = 0; i < V["commands.n"]; i++)
         command_page("commands." i)
+    for (i = 0; i < V["plugins.n"]; i++)
+        plugin_page(V["plugins." i])
     conf_page()
     exit failed
 }

@@ -32,7 +32,12 @@ for command in $commands; do
     done <"$tmp/options"
     grep -q "cadre-$command " <(plain cadre.1) || fail "cadre.1 does not name cadre-$command"
 done
-[ "$(find . -name 'cadre-*.1' | wc -l)" -eq "$(wc -w <<<"$commands")" ] ||
+# the command of a plugin has the text that the plugin gives
+"$cadre" mig --help | sed 's/^ *//' | while read -r line; do
+    [ -z "$line" ] || plain cadre-mig.1 | grep -F -- "$line" >/dev/null || fail "cadre-mig.1 lacks: $line"
+done
+grep -q 'cadre-mig ' <(plain cadre.1) || fail "cadre.1 does not name cadre-mig"
+[ "$(find . -name 'cadre-*.1' | wc -l)" -eq $(($(wc -w <<<"$commands") + 1)) ] ||
     fail "a page of no command"
 
 # ---- every key under its section, with its help ----
