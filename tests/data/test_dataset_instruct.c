@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -161,6 +162,76 @@ START_TEST(what_is_refused)
 }
 END_TEST
 
+/* ---- the ids of transformers' apply_chat_template ---- */
+
+/* A model's folder of one of the sample tokenizers, its chat_template that of `one`. */
+static void make_folder(const char *dir, const json_t *one)
+{
+    char name[128];
+    size_t size = 0;
+    snprintf(name, sizeof name, "tokenizers/%s/tokenizer.json",
+             json_string_value(json_object_get(one, "tokenizer")));
+    char *text = test_file_read(test_sample(name), &size);
+    test_file_put(dir, "tokenizer.json", text, size);
+    free(text);
+    snprintf(name, sizeof name, "templates/%s",
+             json_string_value(json_object_get(one, "template")));
+    text = test_file_read(test_sample(name), &size);
+    while (size > 0 && text[size - 1] == '\n') /* of the file, not of the template */
+        text[--size] = 0;
+    json_t *kept = json_copy(json_object_get(one, "config"));
+    json_object_set_new(kept, "chat_template", json_string(text));
+    free(text);
+    text = json_dumps(kept, 0);
+    test_file_put(dir, "tokenizer_config.json", text, strlen(text));
+    free(text);
+    json_decref(kept);
+}
+
+static void gives_ids(const json_t *one)
+{
+    char *dir = test_tmpdir(), *what = json_dumps(one, 0);
+    const json_t *want = json_object_get(one, "ids");
+    const size_t n = json_array_size(want);
+    json_t *record = json_pack("{sO}", "messages", json_object_get(one, "messages"));
+    char *text = json_dumps(record, 0);
+    struct cadre_dataset_info info;
+    int32_t x[T], y[T];
+    make_folder(dir, one);
+    config.path = test_file_put(dir, "chat.jsonl", text, strlen(text));
+    config.tokenizer = dir;
+    config.template_name = "model";
+    config.valid_fraction = 0;
+    config.train_on_prompt = true;
+    struct cadre_dataset *set = open_or_fail(&info);
+    ck_assert_int_eq(cadre_dataset_sample(set, CADRE_SPLIT_TRAIN, 0, x, y, NULL),
+                     CADRE_OK);
+    ck_assert_uint_lt(n, T);
+    for (size_t i = 0; i < n; i++) {
+        const int32_t id = i == 0 ? x[0] : y[i - 1];
+        const json_int_t expected = json_integer_value(json_array_get(want, i));
+        ck_assert_msg(id == expected, "id %zu is %d, not %lld, of %.2000s", i, id,
+                      (long long)expected, what);
+    }
+    ck_assert_msg(y[n - 1] == CADRE_TARGET_IGNORED, "more ids than %zu: %.2000s", n,
+                  what);
+    cadre_dataset_close(set);
+    json_decref(record);
+    free(text);
+    free(what);
+    test_tmpdir_destroy(dir);
+}
+
+START_TEST(ids_are_those_of_transformers)
+{
+    json_t *cases = json_load_file(test_sample("templates/ids.json"), 0, NULL);
+    ck_assert_uint_ge(json_array_size(cases), 59);
+    for (size_t i = 0; i < json_array_size(cases); i++)
+        gives_ids(json_array_get(cases, i));
+    json_decref(cases);
+}
+END_TEST
+
 Suite *test_suite(void)
 {
     Suite *s = suite_create("dataset_instruct");
@@ -170,6 +241,7 @@ Suite *test_suite(void)
     tcase_add_loop_test(tc, steps_are_counted, 0, 2);
     tcase_add_test(tc, pairs_are_shuffled_together);
     tcase_add_test(tc, what_is_refused);
+    tcase_add_test(tc, ids_are_those_of_transformers);
     suite_add_tcase(s, tc);
     return s;
 }

@@ -1,15 +1,20 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""tests/samples/templates/make.py: makes cases.json beside it.
+"""tests/samples/templates/make.py: makes cases.json and ids.json beside it.
 
 The templates here are our own, in the shapes of Llama 2 and 3, Mistral, Qwen 2.5 and 3,
 ChatML and Gemma. What transformers makes of them, and of the small ones below, on odd
 dialogues: each case has the template's name or its text, the context (else that of the head),
-and the output, or raises where transformers raises. Made with transformers 5.24.0 and jinja2 3.1.6.
+and the output, or raises where transformers raises. ids.json: what apply_chat_template(tokenize=True)
+gives of dialogues by these templates and the tokenizers of tests/samples/tokenizers. Made with
+transformers 5.24.0 and jinja2 3.1.6.
 """
 import json
 import pathlib
+import shutil
+import tempfile
 
+from transformers import PreTrainedTokenizerFast
 from transformers.utils.chat_template_utils import _compile_jinja_template
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -141,6 +146,52 @@ MULTI = [
 ]
 
 
+PAIRS = [("gpt2", "qwen2"), ("llama2", "llama2"), ("llama3", "llama3"), ("metaspace", "llama2"),
+         ("mistral", "mistral"), ("qwen2", "gemma"), ("qwen2", "qwen2"), ("qwen2", "qwen3")]
+CHATS = [
+    chat("Hello", "Hi."),
+    chat("Hello", "Hi.", system="Be kind."),
+    chat("a", "b", "c", "d", system="  blanks around\n"),
+    chat("  one\n\n", "\ttwo \u3000", "three\u00a0", " four "),
+    chat("\u00dcn\u00efc\u00f6d\u00e9 \u732b \U0001f600", "e\u0301\u200d end", "DON'T I'LL", "12 345 6789"),
+    chat("<|im_end|> [/INST] </s> <tool>", "<|eot_id|> [MASK] <|endoftext|>"),
+    chat("2+2?", "<think>\nfour\n</think>\n\n4"),
+    chat("if (x) {\n    y;\n}\n", "\tif x:\n\t\ty = 1\r\n"),
+]
+OTHERS = {"bos_token": "<s>", "eos_token": "</s>"} # where a tokenizer names none
+
+
+def begins_with_parts(made, dialogue):
+    """Does the text of a dialogue begin with that of each prompt, and of each answer behind it?"""
+    def text(messages, prompt=False):
+        return made.apply_chat_template(messages, tokenize=False, add_generation_prompt=prompt,
+                                        date_string="26 Jul 2024")
+    whole = text(dialogue)
+    return all(whole.startswith(text(dialogue[:at], True)) and whole.startswith(text(dialogue[:at + 1]))
+               for at, message in enumerate(dialogue) if message["role"] == "assistant")
+
+
+def ids_of(tokenizer, template):
+    """The cases of one tokenizer with one template."""
+    folder = HERE.parent / "tokenizers" / tokenizer
+    kept = folder / "tokenizer_config.json"
+    config = json.loads(kept.read_text()) if kept.exists() else dict(OTHERS)
+    with tempfile.TemporaryDirectory() as at:
+        shutil.copy(folder / "tokenizer.json", at)
+        made = PreTrainedTokenizerFast(tokenizer_file=f"{at}/tokenizer.json", **{
+            key: config[key]["content"] if isinstance(config[key], dict) else config[key]
+            for key in ("bos_token", "eos_token")})
+    made.chat_template = (HERE / f"{template}.jinja").read_text().rstrip("\n")
+    for dialogue in CHATS:
+        if not begins_with_parts(made, dialogue):
+            continue # the template changes earlier messages: refused here
+        # the date that the template has where no clock is given, as in training
+        ids = made.apply_chat_template(dialogue, tokenize=True, return_dict=False,
+                                       date_string="26 Jul 2024")
+        yield {"tokenizer": tokenizer, "template": f"{template}.jinja", "config": config,
+               "messages": dialogue, "ids": ids}
+
+
 def case(template, context, text=None):
     one = {"template": template, "context": context}
     try:
@@ -171,6 +222,8 @@ def main():
     lines = [json.dumps(one, ensure_ascii=False) for one in cases]
     head = f'{{"context": {json.dumps(CONTEXT, ensure_ascii=False)},\n"cases": [\n'
     (HERE / "cases.json").write_text(head + ",\n".join(lines) + "\n]}\n")
+    lines = [json.dumps(one, ensure_ascii=False) for pair in PAIRS for one in ids_of(*pair)]
+    (HERE / "ids.json").write_text("[\n" + ",\n".join(lines) + "\n]\n")
     raised = sum("raises" in one for one in cases)
     print(f"{len(cases)} cases, {raised} of them raise")
 
