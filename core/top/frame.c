@@ -154,6 +154,16 @@ static void put_legend(struct cadre_top_line *line, const struct cadre_top_snaps
     cadre_top_line_end(line);
 }
 
+/* Is there a rank of which no process can be looked at from here, nor has it ended? */
+static bool is_out_of_sight(const struct cadre_top_snapshot *s)
+{
+    for (int r = 0; r < s->n; r++)
+        if (s->rank[r].known && s->rank[r].seen.alive == CADRE_RANK_ELSEWHERE &&
+            !cadre_rank_state_is_last(s->rank[r].seen.state))
+            return true;
+    return false;
+}
+
 static void put_notes(struct cadre_top_line *line, const struct cadre_top_snapshot *s)
 {
     const char *before = "";
@@ -172,6 +182,10 @@ static void put_notes(struct cadre_top_line *line, const struct cadre_top_snapsh
         before = rank->seen.said;
         cadre_top_line_words(line, 0, before);
     }
+    if (is_out_of_sight(s))
+        cadre_top_line_words(line, 0,
+                             "ranks on other hosts, or in other containers: only there "
+                             "is seen whether their processes still run");
 }
 
 /* Lines to keep free for them: all, or half of the terminal. */

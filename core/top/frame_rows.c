@@ -12,7 +12,7 @@
  * frame. */
 #define LONG_S 1
 
-enum column { RANK, PHASE, FOR, OP, SINCE, MEMORY, BAR, COLUMNS };
+enum column { RANK, HOST, PHASE, FOR, OP, SINCE, MEMORY, BAR, COLUMNS };
 
 enum { GAP = 2, LEAST_BAR = 10, LEAST_OP = 14, MOST_OP = 60 };
 
@@ -21,6 +21,7 @@ static const struct {
     int least; /* a width that most frames keep to, so that columns stand still */
 } kinds[COLUMNS] = {
     [RANK] = {"rank", 4},
+    [HOST] = {"host", 4},
     [PHASE] = {"phase", 11},
     [FOR] = {"for", 6},
     [OP] = {"last collective", LEAST_OP},
@@ -85,6 +86,13 @@ static void put_memory(const struct cadre_rank_seen *seen, char *out, size_t siz
     snprintf(out, size, "%s/%s", used, planned);
 }
 
+/* Without its domain. */
+static void put_host(const struct cadre_rank_seen *seen, char *out, size_t size)
+{
+    const int n = (int)strcspn(seen->head.host, ".");
+    snprintf(out, size, "%.*s", n, seen->head.host);
+}
+
 /* The text of a cell; "" of a bar, and of a rank that is not known. */
 static void put_cell(const struct cadre_top_snapshot *s, int r, enum column column,
                      char *out, size_t size)
@@ -93,6 +101,8 @@ static void put_cell(const struct cadre_top_snapshot *s, int r, enum column colu
     out[0] = '\0';
     if (column == RANK)
         snprintf(out, size, "%d%s", r, r == s->slowest ? "*" : "");
+    else if (rank->known && column == HOST)
+        put_host(&rank->seen, out, size);
     else if (rank->known && column == PHASE)
         cadre_top_put_phase(rank, out, size);
     else if (rank->known && column == FOR)
@@ -134,18 +144,28 @@ double cadre_top_longest_step(const struct cadre_top_snapshot *s)
     return longest;
 }
 
+static bool has_several_hosts(const struct cadre_top_snapshot *s)
+{
+    for (int r = 0; r < s->n; r++)
+        if (s->rank[r].known &&
+            strcmp(s->rank[r].seen.head.host, s->lead->seen.head.host) != 0)
+            return true;
+    return false;
+}
+
 /* What matters most is there first; the rest of the line is the operation's and the
  * bar's. */
 static struct columns choose_columns(const struct cadre_top_snapshot *s, int screen)
 {
-    static const enum column order[COLUMNS] = {RANK, PHASE, FOR,  MEMORY,
-                                               BAR,  OP,    SINCE};
+    static const enum column order[COLUMNS] = {RANK,   PHASE, HOST, FOR,
+                                               MEMORY, BAR,   OP,   SINCE};
+    const bool hosts = has_several_hosts(s);
     struct columns c = {.scale_s = cadre_top_longest_step(s)};
     int left = screen + GAP;
     for (int k = 0; k < COLUMNS; k++) {
         const int width = width_of(s, order[k]);
-        const bool since_what = order[k] != SINCE || c.width[OP] > 0;
-        if (k > PHASE && (width + GAP > left || !since_what))
+        if ((order[k] == HOST && !hosts) || (order[k] == SINCE && c.width[OP] == 0) ||
+            (order[k] != RANK && order[k] != PHASE && width + GAP > left))
             continue;
         c.width[order[k]] = width;
         left -= width + GAP;
@@ -239,7 +259,7 @@ static void put_known(struct cadre_top_line *line, const struct cadre_top_snapsh
     const struct cadre_top_rank *rank = &s->rank[r];
     const struct cadre_rank_page_step *step = cadre_top_last_step(rank);
     char text[160];
-    for (int k = PHASE; k < BAR; k++) {
+    for (int k = HOST; k < BAR; k++) {
         if (c->width[k] == 0)
             continue;
         put_cell(s, r, (enum column)k, text, sizeof text);

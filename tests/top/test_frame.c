@@ -241,6 +241,31 @@ START_TEST(a_wait_that_fits_is_said_once)
 }
 END_TEST
 
+START_TEST(ranks_of_several_hosts)
+{
+    make_long_texts();
+    draw(120, 0, false);
+    lacks("host"); /* there is one */
+    snprintf(s.rank[1].seen.head.host, sizeof s.rank[1].seen.head.host,
+             "gpu017.cluster.example");
+    for (int columns = 60; columns <= 160; columns += 20) {
+        draw(columns, 0, false);
+        rows_are_aligned(3);
+        has("rank  host    phase");
+        has("\n0     node    died: backward");
+        has("\n1     gpu017  backward");
+        lacks("cluster");
+        lacks("is seen");
+    }
+    s.rank[1].seen.alive = CADRE_RANK_ELSEWHERE;
+    draw(60, 0, false);
+    has_words("only there is seen whether their processes still run");
+    s.rank[1].seen.state = CADRE_RANK_ENDED;
+    draw(60, 0, false);
+    lacks("is seen");
+}
+END_TEST
+
 START_TEST(a_missing_page_is_explained_in_full)
 {
     run_fixture_make(&s, 2, 12);
@@ -413,6 +438,7 @@ Suite *test_suite(void)
     tcase_add_test(tc, the_dead_and_the_unknown);
     tcase_add_test(tc, readable_at_60_80_and_120_columns);
     tcase_add_test(tc, a_wait_that_fits_is_said_once);
+    tcase_add_test(tc, ranks_of_several_hosts);
     tcase_add_test(tc, a_missing_page_is_explained_in_full);
     tcase_add_test(tc, no_line_is_wider_than_the_terminal);
     tcase_add_test(tc, no_more_lines_than_the_terminal);
