@@ -173,7 +173,8 @@ void cadre_rank_page_say(struct cadre_rank_page *page, const char *text)
     struct cadre_rank_page_said said = {{0}};
     if (!page)
         return;
-    snprintf(said.text, sizeof said.text, "%s", text);
+    if (snprintf(said.text, sizeof said.text, "%s", text) >= (int)sizeof said.text)
+        memcpy(said.text + sizeof said.text - 4, "...", 4);
     write_cell(&page->shared->said.turn, page->shared->said.word, &said,
                sizeof said / WORD);
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <unistd.h>
 
 enum { USUAL = 80, LEAST = 20, MOST = 500 };
 
@@ -17,6 +18,11 @@ int cadre_terminal_columns(int fd)
     if (ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
         return size.ws_col < LEAST ? LEAST : size.ws_col;
     return USUAL;
+}
+
+int cadre_terminal_break(int fd)
+{
+    return isatty(fd) == 1 ? cadre_terminal_columns(fd) : 0;
 }
 
 /* Characters of n bytes: those that do not continue another. */
@@ -41,7 +47,7 @@ void cadre_terminal_wrap(struct cadre_text *out, const char *first, int indent,
     while (*text) {
         const size_t n = strcspn(text, " \n");
         const int width = characters(text, n);
-        if (n > 0 && begun && at + 1 + width > columns) {
+        if (n > 0 && begun && columns > 0 && at + 1 + width > columns) {
             cadre_text_printf(out, "\n%*s", indent, "");
             at = indent;
             begun = false;
@@ -60,4 +66,16 @@ void cadre_terminal_wrap(struct cadre_text *out, const char *first, int indent,
         text += *text != 0;
     }
     cadre_text_append(out, "\n", 1);
+}
+
+bool cadre_terminal_write(FILE *to, const char *first, int indent, const char *text)
+{
+    struct cadre_text out = {0};
+    const int columns = cadre_terminal_break(fileno(to));
+    if (columns == 0) /* with every blank of it */
+        return fprintf(to, "%s%s\n", first, text) >= 0;
+    cadre_terminal_wrap(&out, first, indent, text, columns);
+    const bool written = !out.failed && fputs(cadre_text_str(&out), to) >= 0;
+    cadre_text_fini(&out);
+    return written;
 }

@@ -13,6 +13,7 @@
 #include "config.h"
 #include "core/base/json.h"
 #include "core/base/memory.h"
+#include "core/base/terminal.h"
 #include "core/comm/module.h"
 #include "core/device/device.h"
 #include "core/device/module.h"
@@ -211,6 +212,15 @@ static cadre_status print_json(const struct findings *f, struct cadre_error *err
     return CADRE_OK;
 }
 
+static cadre_status print_finding(const struct finding *item, struct cadre_error *err)
+{
+    char first[sizeof item->state + sizeof item->area + 4];
+    snprintf(first, sizeof first, "%-8s %-10s ", item->state, item->area);
+    if (cadre_terminal_write(stdout, first, (int)strlen(first), item->text))
+        return CADRE_OK;
+    return cadre_fail(err, CADRE_E_IO, "cannot write to stdout");
+}
+
 static cadre_status doctor(const struct cadre_cli_args *args, struct cadre_error *err)
 {
     struct findings *f = cadre_calloc(1, sizeof *f);
@@ -226,8 +236,8 @@ static cadre_status doctor(const struct cadre_cli_args *args, struct cadre_error
         rc = print_json(f, err);
     else
         printf("%s\n", PACKAGE_STRING);
-    for (int i = 0; !args->json && i < f->n; i++)
-        printf("%-8s %-10s %s\n", f->item[i].state, f->item[i].area, f->item[i].text);
+    for (int i = 0; !args->json && i < f->n && rc == CADRE_OK; i++)
+        rc = print_finding(&f->item[i], err);
     free(f);
     return rc;
 }

@@ -4,10 +4,14 @@
 #include "core/cli/cli.h"
 
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "core/base/json.h"
 #include "core/base/log.h"
+#include "core/base/terminal.h"
+#include "core/base/text_table.h"
 #include "core/checkpoint/load.h"
 #include "core/checkpoint/trained.h"
 #include "core/train/evaluate.h"
@@ -19,6 +23,7 @@ struct outcome {
     bool has_bigram;
     double bigram;
     struct cadre_met met; /* of the validation data, what was trained on */
+    bool lost; /* a line could not be made or written */
 };
 
 /* "119, 209": the validation records, "" where the data has none. */
@@ -32,42 +37,86 @@ static void list_records(const struct cadre_spec *spec, struct cadre_text *out)
     }
 }
 
-static void print_text(const struct outcome *o)
+/* A figure, or what else is known: wrapped beside its name. */
+static void print_line(struct outcome *o, const char *name, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+static void print_line(struct outcome *o, const char *name, const char *fmt, ...)
+{
+    struct cadre_text text = {0};
+    char first[32];
+    va_list ap;
+    va_start(ap, fmt);
+    cadre_text_vprintf(&text, fmt, ap);
+    va_end(ap);
+    snprintf(first, sizeof first, "%-25s ", name);
+    if (text.failed ||
+        !cadre_terminal_write(stdout, first, (int)strlen(first), cadre_text_str(&text)))
+        o->lost = true;
+    cadre_text_fini(&text);
+}
+
+static void put_number(struct cadre_text_table *table, int decimals, double value)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%.*f", decimals, value);
+    cadre_text_table_add(table, text);
+}
+
+static void print_classes(struct outcome *o)
+{
+    static const char *const heads[] = {"class", "sensitivity", "pos. pred.", "F1",
+                                        "TP",    "FP",          "FN"};
+    enum { COLUMNS = sizeof heads / sizeof heads[0] };
+    static const bool is_text[COLUMNS] = {true};
+    struct cadre_text_table table = {.columns = COLUMNS, .is_text = is_text};
+    struct cadre_text out = {0}, left_out = {0};
+    for (size_t k = 0; k < COLUMNS; k++)
+        cadre_text_table_add(&table, heads[k]);
+    for (int64_t c = 0; c < o->eval.classes; c++) {
+        const struct cadre_class_counts *n = &o->eval.count[c];
+        cadre_text_table_add(&table, cadre_dataset_class_name(o->spec->data, c));
+        put_number(&table, 4, cadre_sensitivity(n));
+        put_number(&table, 4, cadre_predictivity(n));
+        put_number(&table, 4, cadre_f1(n));
+        put_number(&table, 0, (double)n->true_positive);
+        put_number(&table, 0, (double)n->false_positive);
+        put_number(&table, 0, (double)n->false_negative);
+    }
+    cadre_text_table_print(&table, 0, &out, &left_out);
+    if (out.failed || fputs(cadre_text_str(&out), stdout) < 0)
+        o->lost = true;
+    cadre_text_table_fini(&table);
+    cadre_text_fini(&out);
+    cadre_text_fini(&left_out);
+}
+
+static void print_text(struct outcome *o)
 {
     const struct cadre_evaluation *e = &o->eval;
+    const bool pairs = o->spec->data_info.pairs;
     struct cadre_text records = {0};
-    printf("parameters                %s\n", o->spec->config.model.init);
+    print_line(o, "parameters", "%s", o->spec->config.model.init);
     list_records(o->spec, &records);
+    o->lost = o->lost || records.failed;
     if (records.len)
-        printf("validation records        %s\n", cadre_text_str(&records));
+        print_line(o, "validation records", "%s", cadre_text_str(&records));
     cadre_text_fini(&records);
     if (o->met.records.len)
-        printf("of these, trained on      %s\n", cadre_text_str(&o->met.records));
-    printf("samples                   %lld\n", (long long)e->samples);
+        print_line(o, "of these, trained on", "%s", cadre_text_str(&o->met.records));
+    print_line(o, "samples", "%lld", (long long)e->samples);
     if (o->met.share > 0)
-        printf("of these, trained on      about %.3g %%\n", 100 * o->met.share);
-    const bool pairs = o->spec->data_info.pairs;
-    printf("loss                      %.6f nats over %lld %s\n", e->loss,
-           (long long)e->targets, pairs ? "pairs" : "targets");
+        print_line(o, "of these, trained on", "about %.3g %%", 100 * o->met.share);
+    print_line(o, "loss", "%.6f nats over %lld %s", e->loss, (long long)e->targets,
+               pairs ? "pairs" : "targets");
     if (e->classes == 0 && !pairs)
-        printf("perplexity                %.4f\n", exp(e->loss));
-    printf("accuracy                  %.4f\n", e->accuracy);
+        print_line(o, "perplexity", "%.4f", exp(e->loss));
+    print_line(o, "accuracy", "%.4f", e->accuracy);
     if (o->has_bigram)
-        printf(
-            "bigram entropy            %.6f nats (order 1, of the validation tokens): "
-            "the loss is %s\n",
-            o->bigram, e->loss < o->bigram ? "below it" : "not below it");
+        print_line(o, "bigram entropy",
+                   "%.6f nats (order 1, of the validation tokens): the loss is %s",
+                   o->bigram, e->loss < o->bigram ? "below it" : "not below it");
     if (e->classes > 0)
-        printf("%-14s %11s %11s %11s %8s %8s %8s\n", "class", "sensitivity",
-               "pos. pred.", "F1", "TP", "FP", "FN");
-    for (int64_t c = 0; c < e->classes; c++) {
-        const struct cadre_class_counts *n = &e->count[c];
-        printf("%-14s %11.4f %11.4f %11.4f %8llu %8llu %8llu\n",
-               cadre_dataset_class_name(o->spec->data, c), cadre_sensitivity(n),
-               cadre_predictivity(n), cadre_f1(n), (unsigned long long)n->true_positive,
-               (unsigned long long)n->false_positive,
-               (unsigned long long)n->false_negative);
-    }
+        print_classes(o);
 }
 
 /* The folder that what has been trained is from. */
@@ -174,6 +223,8 @@ static cadre_status eval(const struct cadre_cli_args *args, struct cadre_error *
         rc = print_json(&o, err);
     else
         print_text(&o);
+    if (o.lost)
+        rc = cadre_fail(err, CADRE_E_IO, "cannot write to stdout");
 fail:
     if (rc != CADRE_OK && err->code == CADRE_OK) /* a step has a code alone */
         cadre_fail(err, rc, "the evaluation failed: %s", cadre_strerror(rc));

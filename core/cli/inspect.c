@@ -23,6 +23,7 @@
 #include "core/data/wfdb/wfdb_annotation.h"
 #include "core/data/wfdb/wfdb_header.h"
 #include "core/plugin/plugin.h"
+#include "core/report/archive_folder.h"
 #include "core/tensor/dtype.h"
 
 static bool has(const char *dir, const char *name)
@@ -325,6 +326,23 @@ static cadre_status show_comparison(const char *path, struct cadre_error *err)
     return rc;
 }
 
+/* What `--archive` packed, unpacked or not. */
+static cadre_status show_archive(const char *path, struct cadre_error *err)
+{
+    struct cadre_text text = {0};
+    cadre_status rc = CADRE_OK;
+    if (cadre_path_is_dir(path))
+        rc = cadre_archive_folder_describe(path, &text, err);
+    else
+        cadre_archive_file_describe(path, &text);
+    if (rc == CADRE_OK && text.failed)
+        rc = cadre_no_memory(err, "what the archive holds");
+    if (rc == CADRE_OK)
+        fputs(cadre_text_str(&text), stdout);
+    cadre_text_fini(&text);
+    return rc;
+}
+
 static cadre_status show_folder(const char *path, struct cadre_error *err)
 {
     if (has(path, "state.json"))
@@ -337,6 +355,8 @@ static cadre_status show_folder(const char *path, struct cadre_error *err)
                path);
         return CADRE_OK;
     }
+    if (cadre_archive_folder_is(path))
+        return show_archive(path, err);
     if (has(path, "config.ini"))
         return show_run(path, err);
     if (has(path, "config.json"))
@@ -346,12 +366,11 @@ static cadre_status show_folder(const char *path, struct cadre_error *err)
     if (rc == CADRE_OK)
         rc = show_records(&list, err);
     else
-        cadre_fail(
-            err, rc,
-            "'%s' is a folder without state.json (checkpoint), report.json "
-            "(comparison), config.ini (run), config.json (model) or .hea files (ECG "
-            "records)",
-            path);
+        cadre_fail(err, rc,
+                   "'%s' is a folder without state.json (checkpoint), report.json "
+                   "(comparison), config.ini (run), config.json (model), an archive's "
+                   "README.txt or .hea files (ECG records)",
+                   path);
     cadre_record_list_fini(&list);
     return rc;
 }
@@ -394,6 +413,8 @@ static cadre_status show_path(const char *path, struct cadre_error *err)
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
         if (ends_with(path, files[i].end))
             return files[i].show(path, err);
+    if (cadre_archive_file_is(path))
+        return show_archive(path, err);
     return show_bytes(path, err);
 }
 
@@ -406,7 +427,7 @@ static cadre_status inspect(const struct cadre_cli_args *args, struct cadre_erro
 const struct cadre_cli_command cadre_command_inspect = {
     .name = "inspect",
     .synopsis = "PATH",
-    .summary = "say what a plugin, checkpoint, data set or run folder is",
+    .summary = "say what a plugin, checkpoint, data set, run or archive is",
     .argument = "PATH",
     .kind = CADRE_CLI_PATH,
     .least = 1,

@@ -34,8 +34,7 @@ static cadre_status show(const struct cadre_cli_args *args, struct cadre_error *
     size_t shown = 0;
     const struct cadre_options_view view = {
         .pattern = args->conf,
-        .columns =
-            isatty(STDOUT_FILENO) == 1 ? cadre_terminal_columns(STDOUT_FILENO) : 0,
+        .columns = cadre_terminal_break(STDOUT_FILENO),
     };
     cadre_status rc = make_all(&all, err);
     if (rc == CADRE_OK && args->json)

@@ -34,9 +34,9 @@ const struct cadre_cli_command cadre_command_report = {
     .synopsis = "RUN... [--out DIR] [--archive FILE.tar] [--json]",
     .summary = "make a page and tables of existing runs, without training",
     .details = "RUN is the folder of a run, also of another machine, of independent "
-               "runs, or of a comparison. One run gets run.html; several are set "
-               "beside each other with what differs in their options. Their speed is "
-               "not ranked.",
+               "runs, of a comparison, or what an archive unpacks to. One run gets "
+               "run.html; several are set beside each other with what differs in their "
+               "options. Their speed is not ranked.",
     .argument = "RUN",
     .kind = CADRE_CLI_FOLDER,
     .least = 1,

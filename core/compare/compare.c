@@ -12,6 +12,7 @@
 #include "core/base/memory.h"
 #include "core/base/path.h"
 #include "core/base/status_slot.h"
+#include "core/base/terminal.h"
 #include "core/compare/child.h"
 #include "core/compare/equal.h"
 #include "core/compare/forewarn.h"
@@ -264,7 +265,7 @@ static cadre_status report(struct comparing *x, struct cadre_error *err)
 {
     cadre_status rc, failed;
     struct cadre_error condition = {0};
-    struct cadre_text table = {0};
+    struct cadre_text table = {0}, where = {0};
     const char *out = x->request.out;
     tell_algorithms(&x->c);
     CADRE_TRY_OR(cadre_comparison_judge(&x->c, err), fail);
@@ -274,12 +275,13 @@ static cadre_status report(struct comparing *x, struct cadre_error *err)
     cadre_report_table(&x->c, &table);
     failed = cadre_conditions_check(x->condition, x->n_conditions, &x->c, &table,
                                     &condition);
-    bool wrong =
-        table.failed || fputs(cadre_text_str(&table), x->table) < 0 ||
-        fprintf(x->table,
-                "Report: %s/report.html, report.md, report.json, report.csv; a "
-                "certificate of each run: certificate-NAME.json\n",
-                out) < 0;
+    cadre_text_printf(&where,
+                      "%s/report.html, report.md, report.json, report.csv; a "
+                      "certificate of each run: certificate-NAME.json",
+                      out);
+    bool wrong = table.failed || where.failed ||
+                 fputs(cadre_text_str(&table), x->table) < 0 ||
+                 !cadre_terminal_write(x->table, "Report: ", 8, cadre_text_str(&where));
     const struct cadre_compared_run *other = cadre_comparison_differing(&x->c);
     if (wrong)
         rc = cadre_fail(err, CADRE_E_IO, "cannot print the table; the report is '%s'",
@@ -291,6 +293,7 @@ static cadre_status report(struct comparing *x, struct cadre_error *err)
     else if (failed != CADRE_OK)
         rc = cadre_fail(err, failed, "%s", condition.text);
 fail:
+    cadre_text_fini(&where);
     cadre_text_fini(&table);
     return rc;
 }

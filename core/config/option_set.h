@@ -56,6 +56,7 @@ struct cadre_options {
     struct assignments set;
     struct run *runs;
     size_t runs_n;
+    size_t applied; /* the run whose values were taken, from 1; 0: none */
     struct assignments sections; /* that files open: their names and first sources */
     struct assignments allowed; /* sections whose keys are not checked: their names */
     struct assignments stacks; /* former texts of strategy.stack */
@@ -99,7 +100,8 @@ void cadre_run_fini(struct run *run);
 cadre_status cadre_option_check(const struct cadre_options *options,
                                 const struct assignment *a, struct cadre_error *err);
 
-/* Check the overrides of every [run:NAME] whose section is known by now. */
+/* Check the overrides whose section is known by now: those of the run that was applied,
+ * else of every [run:NAME], whose errors are not those of another run. */
 cadre_status cadre_runs_check(const struct cadre_options *options,
                               struct cadre_error *err);
 

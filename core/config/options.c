@@ -260,6 +260,7 @@ static bool copy_all(struct cadre_options *to, const struct cadre_options *from)
             !copy_assignments(&cadre_run_find(to, name)->set, &from->runs[i].set))
             return false;
     }
+    to->applied = from->applied;
     return copy_assignments(&to->set, &from->set) &&
            copy_assignments(&to->sections, &from->sections) &&
            copy_assignments(&to->allowed, &from->allowed) &&

@@ -92,8 +92,10 @@ static cadre_status take_run_entry(struct cadre_options *options,
                           "strategy.stack = ddp:2",
                           source, e->key, e->section);
     char *value = e->key ? path_of(e->key, e->value, path) : NULL;
-    const bool done =
-        (!e->key || value) && cadre_run_set(options, name, e->key, value, source);
+    char *of_run = cadre_format("%s, [%s]", source, e->section);
+    const bool done = of_run && (!e->key || value) &&
+                      cadre_run_set(options, name, e->key, value, of_run);
+    free(of_run);
     free(value);
     return done ? CADRE_OK : cadre_options_no_memory(err);
 }

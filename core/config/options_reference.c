@@ -61,7 +61,7 @@ static cadre_status print_option(const struct option *o,
                                  const struct cadre_options_view *view, FILE *file,
                                  struct cadre_error *err)
 {
-    const int columns = view->columns > 0 ? view->columns : 1 << 20;
+    const int columns = view->columns;
     struct cadre_text kind = {0}, out = {0}, elsewhere = {0};
     char first[64];
     cadre_option_describe(&o->decl, &kind);

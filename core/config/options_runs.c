@@ -66,7 +66,7 @@ static cadre_status unknown_run(const struct cadre_options *options, const char 
 
 /* What a comparison itself needs cannot differ from run to run; whether a run is timed
  * can. */
-static cadre_status check_override(const struct cadre_options *options, const char *run,
+static cadre_status check_override(const struct cadre_options *options,
                                    const struct assignment *a, struct cadre_error *err)
 {
     char section[128];
@@ -75,8 +75,8 @@ static cadre_status check_override(const struct cadre_options *options, const ch
         strcmp(section, "compare") == 0 && strcmp(a->name, "compare.time") != 0;
     if (whole || strcmp(a->name, "run.extends") == 0)
         return cadre_fail(err, CADRE_E_INVALID,
-                          "%s: %s cannot differ between runs: take it out of [run:%s]",
-                          a->source, a->name, run);
+                          "%s: %s cannot differ between runs: take it out", a->source,
+                          a->name);
     /* Else a plugin's section; that plugin may not be loaded in this run. */
     return cadre_section_declared(options, section)
                ? cadre_option_check(options, a, err)
@@ -88,8 +88,10 @@ cadre_status cadre_runs_check(const struct cadre_options *options,
 {
     for (size_t i = 0; i < options->runs_n; i++) {
         const struct run *run = &options->runs[i];
+        if (options->applied > 0 && options->applied != i + 1)
+            continue;
         for (size_t k = 0; k < run->set.n; k++) {
-            CADRE_TRY(check_override(options, run->name, &run->set.items[k], err));
+            CADRE_TRY(check_override(options, &run->set.items[k], err));
         }
     }
     return CADRE_OK;
@@ -187,6 +189,7 @@ cadre_status cadre_options_apply_run(struct cadre_options *options, const char *
     if (!run)
         return unknown_run(options, name, "compare", err);
     options->resolved = false;
+    options->applied = (size_t)(run - options->runs) + 1;
     for (size_t i = 0; i < run->set.n; i++) {
         const struct assignment *a = &run->set.items[i];
         if (!cadre_option_put(options, a->name, a->value, a->source))

@@ -10,6 +10,7 @@
 
 #include "core/base/path.h"
 #include "core/page/build.h"
+#include "core/report/archive_folder.h"
 #include "core/report/tar.h"
 
 enum { NAME_CHARS = 60 };
@@ -127,7 +128,7 @@ static void put_readme(const struct archive *archive, bool report,
                        struct cadre_text *out)
 {
     const struct cadre_runs *runs = archive->runs;
-    cadre_text_printf(out, "Training runs, archived by %s.\n\n", cadre_page_build());
+    cadre_text_printf(out, CADRE_ARCHIVE_HEAD "%s.\n\n", cadre_page_build());
     if (report)
         cadre_text_printf(out, "report/          the report on these runs: report.html "
                                "to read, .json, .csv and .md\n");

@@ -244,6 +244,7 @@ static cadre_status take_name(struct cadre_run_data *data, struct cadre_error *e
         path[--n] = 0;
     data->name = path ? cadre_strdup(name ? name : cadre_path_basename(path)) : NULL;
     free(path);
+    data->folder = cadre_path_basename(data->dir);
     return data->name ? CADRE_OK : cadre_no_memory(err, "a name");
 }
 

@@ -34,6 +34,7 @@ struct cadre_run_spread {
 
 struct cadre_run_data {
     char *dir, *name; /* owned; the folder, and summary.json's name or the folder's */
+    const char *folder; /* the end of dir: the folder's own name */
     struct json_t *summary; /* owned; NULL: there is none */
     struct cadre_ini config; /* config.ini; empty where there is none */
     bool benchmark;

@@ -9,6 +9,7 @@
 
 #include "config.h"
 #include "core/base/path.h"
+#include "core/report/archive_folder.h"
 
 enum { MOST_RUNS = 256 };
 
@@ -133,7 +134,49 @@ static cadre_status note_comparison(struct cadre_runs *runs, const char *dir,
     return CADRE_OK;
 }
 
-/* A run, the instances of independent runs, or the runs of a comparison. */
+/* The comparisons of an archive, in the order of their numbers. */
+static cadre_status note_archived(struct cadre_runs *runs, const char *dir,
+                                  struct cadre_error *err)
+{
+    cadre_status rc = CADRE_OK;
+    bool there = true;
+    for (int k = 1; there && rc == CADRE_OK; k++) {
+        char *path = cadre_format("%s/comparison-%d", dir, k);
+        if (!path)
+            return cadre_no_memory(err, "a path");
+        there = cadre_path_is_dir(path);
+        if (there)
+            rc = note_comparison(runs, path, err);
+        free(path);
+    }
+    return rc;
+}
+
+/* What an archive (archive.h) unpacks to. Its runs are "K-NAME". */
+static cadre_status add_archive(struct cadre_runs *runs, const char *dir,
+                                struct cadre_error *err)
+{
+    const size_t first = runs->n;
+    size_t found = 0;
+    char *inside = cadre_path_join(dir, "runs");
+    cadre_status rc = inside ? add_inside(runs, inside, "", &found, err)
+                             : cadre_no_memory(err, "a path");
+    free(inside);
+    if (rc == CADRE_OK && found == 0)
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "'%s' is an archive of runs without runs/: unpack it again",
+                          dir);
+    for (size_t i = first; i < runs->n; i++) {
+        const char *name = runs->run[i]->folder;
+        const char *behind = name + strspn(name, "0123456789");
+        if (behind > name && behind[0] == '-' && behind[1])
+            runs->run[i]->folder = behind + 1;
+    }
+    return rc == CADRE_OK ? note_archived(runs, dir, err) : rc;
+}
+
+/* A run, the instances of independent runs, the runs of an archive or of a comparison.
+ */
 static cadre_status add_folder(struct cadre_runs *runs, const char *dir,
                                struct cadre_error *err)
 {
@@ -142,6 +185,13 @@ static cadre_status add_folder(struct cadre_runs *runs, const char *dir,
     cadre_status rc;
     if (cadre_run_data_is_run(dir))
         return add_run(runs, dir, err);
+    if (cadre_archive_folder_is(dir))
+        return add_archive(runs, dir, err);
+    if (cadre_archive_file_is(dir))
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "'%s' is a packed archive of runs: unpack it by `tar -xf`, "
+                          "and name the folder that this makes",
+                          dir);
     rc = add_inside(runs, dir, "instance-", &found, err);
     if (rc != CADRE_OK || found > 0)
         return rc;
@@ -169,9 +219,7 @@ enum naming { BY_NAME, BY_FOLDER, BY_PATH };
 
 static const char *called(const struct cadre_run_data *run, enum naming how)
 {
-    return how == BY_NAME     ? run->name
-           : how == BY_FOLDER ? cadre_path_basename(run->dir)
-                              : run->dir;
+    return how == BY_NAME ? run->name : how == BY_FOLDER ? run->folder : run->dir;
 }
 
 static bool tells_apart(const struct cadre_runs *runs, enum naming how)

@@ -31,7 +31,8 @@ struct cadre_runs {
 };
 
 /* Read the runs in n folders. That of a comparison stands for its runs, without those
- * that measure rounding, and that of independent runs for its instances. *runs is ended
+ * that measure rounding, that of independent runs for its instances, and what an
+ * archive unpacks to for the runs and comparisons in it. *runs is ended
  * by fini, also on failure. Errors: CADRE_E_INVALID for a folder that is none of these,
  * or given twice; those of cadre_run_data_read. */
 cadre_status cadre_runs_read(char *const *dir, size_t n, struct cadre_runs *runs,

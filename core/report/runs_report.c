@@ -153,18 +153,17 @@ static cadre_status print(const struct cadre_runs *runs,
                           const struct cadre_runs_report_request *request,
                           const char *out, FILE *to, struct cadre_error *err)
 {
-    struct cadre_text table = {0};
+    struct cadre_text table = {0}, where = {0};
     cadre_runs_table(runs, cadre_terminal_columns(fileno(to)), &table);
-    bool bad = table.failed || fputs(cadre_text_str(&table), to) < 0;
-    if (runs->n == 1)
-        bad = fprintf(to, "Page: %s/run.html\n", out) < 0 || bad;
-    else
-        bad =
-            fprintf(to, "Report: %s/report.html, report.md, report.csv, report.json\n",
-                    out) < 0 ||
-            bad;
+    cadre_text_printf(&where, "%s/%s", out,
+                      runs->n == 1 ? "run.html"
+                                   : "report.html, report.md, report.csv, report.json");
+    bool bad = table.failed || where.failed || fputs(cadre_text_str(&table), to) < 0 ||
+               !cadre_terminal_write(to, runs->n == 1 ? "Page: " : "Report: ",
+                                     runs->n == 1 ? 6 : 8, cadre_text_str(&where));
     if (request->archive)
-        bad = fprintf(to, "Archive: %s\n", request->archive) < 0 || bad;
+        bad = !cadre_terminal_write(to, "Archive: ", 9, request->archive) || bad;
+    cadre_text_fini(&where);
     cadre_text_fini(&table);
     return bad ? cadre_fail(err, CADRE_E_IO,
                             "cannot print the table; the report is '%s'", out)

@@ -71,22 +71,24 @@ void cadre_top_frame_stages(const struct cadre_top_snapshot *snapshot,
 {
     double begin = 0, end = 0;
     char cell[MOST_CELLS + 1], name[16], seconds[16];
+    char caption[160];
     int n = line->look->columns - NAME_WIDTH;
     n = n < MOST_CELLS ? n : MOST_CELLS;
     const uint64_t step = n < 10 ? 0 : find_step(snapshot, &begin, &end);
     if (step == 0)
         return;
     cadre_top_put_seconds(end - begin, seconds, sizeof seconds);
-    cadre_top_line_printf(line,
-                          "passes of step %llu, %s: F forward, B backward (I, W its "
-                          "parts), micro-batch, . idle",
-                          (unsigned long long)step, seconds);
-    for (int r = 0; r < snapshot->n && cadre_top_line_end(line); r++) {
+    snprintf(caption, sizeof caption,
+             "passes of step %llu, %s: F forward, B backward (I, W its parts), "
+             "micro-batch, . idle",
+             (unsigned long long)step, seconds);
+    cadre_top_line_words(line, 0, caption);
+    for (int r = 0; r < snapshot->n; r++) {
         draw(passes_of(&snapshot->rank[r], step), begin, (end - begin) / n, cell, n);
         cell[n] = '\0';
         snprintf(name, sizeof name, "%d", r);
         cadre_top_line_put(line, name, NAME_WIDTH);
         cadre_top_line_put(line, cell, CADRE_TOP_ANY);
+        cadre_top_line_end(line);
     }
-    cadre_top_line_end(line);
 }

@@ -81,18 +81,21 @@ void cadre_top_snapshot_fini(struct cadre_top_snapshot *snapshot)
 
 static void find_state(struct cadre_top_snapshot *s)
 {
-    int at_work = 0, failed = 0, stopped = 0, died = 0;
+    int at_work = 0, unseen = 0, failed = 0, stopped = 0, died = 0;
     for (int r = 0; r < s->n; r++) {
         struct cadre_top_rank *rank = &s->rank[r];
         if (!rank->known)
             continue;
         const bool over = cadre_rank_state_is_last(rank->seen.state);
         rank->died = !over && rank->seen.alive == CADRE_RANK_GONE;
-        at_work += !over && !rank->died;
+        at_work += !over && rank->seen.alive == CADRE_RANK_ALIVE;
+        unseen += !over && rank->seen.alive == CADRE_RANK_ELSEWHERE;
         died += rank->died;
         failed += rank->seen.state == CADRE_RANK_FAILED;
         stopped += rank->seen.state == CADRE_RANK_STOPPED;
     }
+    if (failed == 0) /* one that failed ends the others, also where that is not seen */
+        at_work += unseen;
     s->state = at_work > 0   ? CADRE_TOP_RUNNING
                : died > 0    ? CADRE_TOP_DIED
                : failed > 0  ? CADRE_TOP_FAILED

@@ -322,6 +322,20 @@ START_TEST(a_rank_ends_with_its_reason)
 }
 END_TEST
 
+/* A reason that is longer than its place says so. */
+START_TEST(a_long_reason_ends_in_dots)
+{
+    char reason[sizeof seen.said + 1];
+    memset(reason, 'x', sizeof reason - 1);
+    reason[sizeof reason - 1] = '\0';
+    cadre_rank_page_say(page, reason + 1); /* the longest that fits */
+    ck_assert_str_eq(look()->said, reason + 1);
+    cadre_rank_page_say(page, reason);
+    ck_assert_uint_eq(strlen(look()->said), sizeof seen.said - 1);
+    ck_assert_str_eq(strchr(seen.said, '.'), "...");
+}
+END_TEST
+
 /* As for a folder of another machine: a thread copies, and a last time at the end. */
 START_TEST(a_copied_page)
 {
@@ -388,6 +402,7 @@ Suite *test_suite(void)
     tcase_add_test(tc, nobody_looks);
     tcase_add_test(tc, the_page_outlives_its_writer);
     tcase_add_test(tc, a_rank_ends_with_its_reason);
+    tcase_add_test(tc, a_long_reason_ends_in_dots);
     tcase_add_test(tc, a_copied_page);
     tcase_add_test(tc, a_new_start_replaces_and_clears);
     tcase_add_test(tc, a_folder_that_cannot_be_written);

@@ -2,6 +2,7 @@
 #include "core/base/terminal.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "tests/support/check_main.h"
 
@@ -20,6 +21,7 @@ START_TEST(lines_are_broken_at_blanks)
     wraps("", 2, "one two three", 7, "  one\n  two\n  three\n");
     wraps("", 0, "one two", 80, "one two\n");
     wraps("", 0, "", 80, "\n");
+    wraps("-a", 4, "one two three", 0, "-a  one two three\n"); /* nowhere */
 }
 END_TEST
 
@@ -57,6 +59,29 @@ START_TEST(columns_without_a_terminal)
 }
 END_TEST
 
+/* A file is no terminal: a line for scripts, as it is. */
+START_TEST(a_file_gets_one_line)
+{
+    char text[256], read[512];
+    memset(text, 'x', sizeof text - 1);
+    text[sizeof text - 1] = '\0';
+    memcpy(text + 100, "  two blanks ", 13);
+    setenv("COLUMNS", "44", 1);
+    FILE *to = tmpfile();
+    ck_assert_ptr_nonnull(to);
+    ck_assert_int_eq(cadre_terminal_break(fileno(to)), 0);
+    ck_assert(cadre_terminal_write(to, "name ", 5, text));
+    rewind(to);
+    ck_assert_ptr_nonnull(fgets(read, sizeof read, to));
+    ck_assert_msg(strncmp(read, "name ", 5) == 0 && strlen(read) == 5 + 255 + 1 &&
+                      memcmp(read + 5, text, 255) == 0,
+                  "%s", read);
+    ck_assert_ptr_null(fgets(read, sizeof read, to));
+    fclose(to);
+    unsetenv("COLUMNS");
+}
+END_TEST
+
 Suite *test_suite(void)
 {
     Suite *s = suite_create("terminal");
@@ -66,6 +91,7 @@ Suite *test_suite(void)
     tcase_add_test(tc, a_long_word_stands_alone);
     tcase_add_test(tc, breaks_and_characters_count);
     tcase_add_test(tc, columns_without_a_terminal);
+    tcase_add_test(tc, a_file_gets_one_line);
     suite_add_tcase(s, tc);
     return s;
 }

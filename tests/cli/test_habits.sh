@@ -84,6 +84,56 @@ runs wrong 2 "$cadre" compare first
 said wrong "folder of one run"
 grep -qx 'steps = 2' both/comparison.ini || fail "comparison.ini lacks what --set said"
 
+# ---- prose is wrapped on a terminal, and a line a finding for scripts ----
+# on_terminal NAME COMMAND...: on one of 60 columns, in NAME.screen; only a word is wider. Without
+# one it is in NAME.out. The words are the same; of a report, whose table has fewer columns, those
+# from "Report:" on.
+words() {
+    if grep '^Report: ' "$1" >report.line; then
+        sed -n '/^Report: /,$p' "$1"
+    else
+        cat "$1"
+    fi | tr -s ' \n' '\n\n'
+}
+on_terminal() {
+    local name=$1
+    shift
+    runs "$name" 0 "$@"
+    printf '%q ' env -u COLUMNS "$@" >"$name.command"
+    script -qec "stty cols 60; $(cat "$name.command") 2>/dev/null" /dev/null </dev/null |
+        tr -d '\r' >"$name.screen" || fail "$name ends with another status on a terminal"
+    # (the widest indent leaves 34)
+    if ! awk 'length($0) > 60 && length($NF) <= 34 { print; bad = 1 } END { exit bad }' \
+        "$name.screen"; then
+        fail "$name: lines of more than 60 columns"
+    fi
+    cmp <(words "$name.out") <(words "$name.screen") || {
+        cat "$name.screen"
+        fail "$name: other words on a terminal"
+    }
+}
+# lines NAME PATTERN: each line of NAME.out has it, and its screen has more lines.
+lines() {
+    ! grep -vE "$2" "$1.out" || fail "$1: a finding takes more than a line"
+    [ "$(wc -l <"$1.screen")" -gt "$(wc -l <"$1.out")" ] || fail "$1 is not wrapped"
+}
+on_terminal doctor "$cadre" doctor
+lines doctor '^(cadre |(yes|no|warning) +[a-z]+ +[^ ])'
+grep -qE '^ {20}[^ ]' doctor.screen || fail "doctor: not indented to its text"
+on_terminal options "$cadre" options optim.lr
+lines options '^(\[|  [a-z]| {21}|$)'
+on_terminal wide-eval "$cadre" eval first
+lines wide-eval '^[a-z, ]+  +[^ ]'
+train ecg beats-run 0 train.steps=1 data.task=beats model.head=classify
+on_terminal beats "$cadre" eval beats-run
+grep -qE '^class +sensitivity +pos. pred. +F1 +TP +FP +FN$' beats.screen || fail "no table of classes: $(cat beats.out beats.screen)"
+on_terminal collect "$cadre" compare two.ini --out both "${few[@]}" --collect
+grep -qE '^Report: both/report.html, .*: certificate-NAME.json$' collect.out || fail "no Report:"
+grep -qE '^Report: both/report.html' collect.screen || fail "no Report: on the terminal"
+on_terminal side "$cadre" report with without --out a-folder/with-a-name/of-the-report
+grep -qE '^Report: a-folder/.*/report.html, report.md, report.csv, report.json$' side.out ||
+    fail "no Report: of runs"
+
 # ---- JSON, and nothing else on stdout ----
 json() { # NAME FILTER WANT
     if command -v python3 >/dev/null; then

@@ -125,6 +125,32 @@ for file in comparison-1/report.html comparison-1/certificate-ddp-2_seed-2.json 
     grep -qx "vary/$file" "$tmp/listed" ||
         fail "the archive lacks $file: $(cat "$tmp/listed")"
 done
+# what an archive unpacks to: inspected, drawn from, and packed again with all that it has
+mkdir "$tmp/unpacked"
+tar -C "$tmp/unpacked" -xf "$tmp/vary.tar"
+tar -C "$tmp/unpacked" -xf "$tmp/paper.tar"
+runs packed 0 "$cadre" inspect "$tmp/vary.tar"
+shows packed "^archive of runs, packed: .tar -xf $tmp/vary.tar. makes the folder 'vary'"
+runs inspected 0 "$cadre" inspect "$tmp/unpacked/vary"
+shows inspected '^archive of 4 runs, written by cadre [0-9]'
+shows inspected "^  comparison-1: a comparison's report and 4 certificates; .cadre inspect $tmp/unpacked/vary/comparison-1"
+shows inspected '^  runs/1-single_seed-1: single, finished$'
+shows inspected '^  runs/4-ddp-2_seed-2: ddp:2, finished$'
+runs certificates 0 "$cadre" inspect "$tmp/unpacked/vary/comparison-1"
+runs inspected 0 "$cadre" inspect "$tmp/unpacked/paper"
+shows inspected '^archive of 5 runs, written by cadre'
+shows inspected '^  report: the report on them'
+shows inspected '^  runs/5-killed: single, unfinished: 3 of 6 steps$'
+runs drawn 0 "$cadre" report "$tmp/unpacked/vary" --out "$tmp/drawn" --archive "$tmp/again.tar"
+runs direct 0 "$cadre" report "$tmp/vary" --out "$tmp/direct"
+table() { sed '/^$/q' "$tmp/$1.out"; }
+diff <(table direct) <(table drawn) || fail "another table of what was unpacked"
+tar -tf "$tmp/again.tar" | sed 's/^again/vary/' | grep -v '^vary/report/' |
+    diff - "$tmp/listed" || fail "packed again the archive has other files"
+refused tar "vary.tar' is a packed archive of runs: unpack it by .tar -xf" "$tmp/vary.tar" --out "$tmp/never"
+rm -r "$tmp/unpacked/vary/runs"
+runs half 2 "$cadre" inspect "$tmp/unpacked/vary"
+says half "is an archive of runs without runs/: unpack it again"
 runs archive 2 "$cadre" compare "$tmp/text.ini" --list --archive "$tmp/never.tar"
 says archive 'archive packs a report'
 runs gzip 2 "$cadre" compare "$tmp/text.ini" --out "$tmp/never" --archive "$tmp/never.tgz"

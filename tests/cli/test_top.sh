@@ -81,6 +81,12 @@ frame threads
 shows threads '^text  ddp:2  2 ranks  running$'
 shows threads '^0\*? .*\((dp|world)\)'
 shows threads '^1\*? '
+for columns in 60 80 120; do
+    frame threads $columns
+    shows threads 'phase +for .*memory/planned  last step'
+    # memory, two blanks, the bar: nothing is cut off
+    shows threads '^1\*? .* [0-9.]+( [KM]?i?B)?/[0-9.]+ [KM]?i?B +[#=~w.d-]+$'
+done
 frame threads 40
 
 # on a terminal it draws over itself, and gives the terminal back
@@ -143,6 +149,13 @@ frame killed
 shows killed '^1\*? +died: '
 shows killed '^0\*? +failed'
 shows killed 'rank 1'
+# the reason in full, in as many lines as it takes
+frame killed 60
+reason=$(sed -nE 's/^ *"error": "(.*rank 1.*)",?$/\1/p' "$tmp/killed.json" | head -n 1)
+tr -s ' \n' '  ' <"$tmp/killed.frame" | grep -F -- "$reason" >/dev/null || {
+    cat "$tmp/killed.frame"
+    fail "killed: not '$reason' in 60 columns"
+}
 
 # a restart begins with pages of its own
 start text again train.steps=1000000 strategy.stack=ddp:3 comm.ranks=processes \

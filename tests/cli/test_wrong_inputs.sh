@@ -335,6 +335,16 @@ strategy.stack = zero:2
 zero.stage = 4
 INI
 wrong "run b: two.ini:.*zero.stage.*found '4'" compare two.ini --out run
+# the run and the section that have it, not those that stand before them
+for bad in 'optim.lr = many' 'optim.lrr = 1' 'optim.lr = 9000' 'run.exact = maybe' \
+    'compare.rounds = 3'; do
+    sed "s/^zero.stage.*/$bad/; s/^\[run:b\]/[run:broken]/" two.ini >broken.ini
+    line=$(grep -n -F "$bad" broken.ini | sed 's/:.*//')
+    wrong "run broken: broken.ini:$line, \[run:broken\]: .*${bad%% *}" \
+        compare broken.ini --out run
+    wrong "broken.ini:$line, \[run:broken\]: .*${bad%% *}" \
+        train broken.ini --out run --run broken
+done
 sed -i 's/^zero.stage.*//' two.ini
 wrong "no run 'bb', did you mean 'b'|no run 'bb'; the runs are a, b" \
     compare two.ini --out run --fail-if 'speedup(bb) < 0.9'

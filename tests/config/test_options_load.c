@@ -22,9 +22,10 @@ static const struct options_wrong wrong[] = {
     {"[compare]\nrepeats = 3\n",
      "x.ini:2: there is no option compare.repeats any more: "},
     {"[compare]\nrepeats = 3\n", "whose number is compare.rounds"},
-    {"[run:a]\ntrain.stepz = 3\n", "x.ini:2: unknown option train.stepz"},
-    {"[run:a]\ntrain.steps = x\n", "x.ini:2: train.steps: expected"},
-    {"[run:a]\ncompare.warmup = 3\n", "cannot differ between runs"},
+    {"[run:a]\ntrain.stepz = 3\n", "x.ini:2, [run:a]: unknown option train.stepz"},
+    {"[run:a]\ntrain.steps = x\n", "x.ini:2, [run:a]: train.steps: expected"},
+    {"[run:a]\ncompare.warmup = 3\n",
+     "x.ini:2, [run:a]: compare.warmup cannot differ between runs"},
 };
 
 /* Each wrong key gives one line that says where, and what is near. */

@@ -56,6 +56,33 @@ START_TEST(runs_are_applied)
 }
 END_TEST
 
+/* A bad value is an error of the run that has it, and of no other. */
+START_TEST(the_applied_run_is_checked)
+{
+    static const char text[] = "[run:one]\nstrategy.stack = single\n"
+                               "[run:broken]\noptim.lr = many\n";
+    struct cadre_error err = {0};
+    struct cadre_options *o = options_create();
+    must(options_load_text(o, text, &err), &err);
+    struct cadre_options *one = cadre_options_clone(o),
+                         *broken = cadre_options_clone(o);
+    ck_assert_int_eq(cadre_options_resolve(o, &err), CADRE_E_INVALID);
+    ck_assert_ptr_nonnull(strstr(err.text, "x.ini:4, [run:broken]: optim.lr: "));
+    must(cadre_options_apply_run(one, "one", &err), &err);
+    must(cadre_options_resolve(one, &err), &err);
+    struct cadre_options *copy = cadre_options_clone(one);
+    must(cadre_options_resolve(copy, &err), &err);
+    must(cadre_options_apply_run(broken, "broken", &err), &err);
+    must(cadre_options_set(broken, "optim.lr=1", "command line", &err), &err);
+    ck_assert_int_eq(cadre_options_resolve(broken, &err), CADRE_E_INVALID);
+    ck_assert_ptr_nonnull(strstr(err.text, "x.ini:4, [run:broken]: optim.lr: "));
+    cadre_options_destroy(o);
+    cadre_options_destroy(one);
+    cadre_options_destroy(copy);
+    cadre_options_destroy(broken);
+}
+END_TEST
+
 static void append(void *arg, const char *value)
 {
     strcat(strcat(arg, value), ";");
@@ -100,6 +127,7 @@ Suite *test_suite(void)
     TCase *tc = options_case("options_runs");
     tcase_add_test(tc, runs_are_listed_in_order);
     tcase_add_test(tc, runs_are_applied);
+    tcase_add_test(tc, the_applied_run_is_checked);
     tcase_add_test(tc, values_of_runs_are_told);
     tcase_add_test(tc, wrong_lists_are_refused);
     suite_add_tcase(s, tc);

@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A library for LD_PRELOAD, of tests alone: a file system that becomes read-only in the
- * midst of a save, and a clock that is set back.
+ * midst of a save, one of another machine, and a clock that is set back.
  *
  * ODD_BELOW=DIR, ODD_INSIDE=TEXT, ODD_AFTER=N, ODD_MARK=FILE: of the files below DIR
  * whose paths have TEXT in them the Nth change fails, and then every change below DIR,
  * by any process: FILE, which is made, says that it has come to this. A change is an
  * open for writing, a write by its descriptor, a name that is made, changed or removed.
- * Streams that were open before go on. ODD_CLOCK=FILE: once FILE exists the time of day
+ * Streams that were open before go on. ODD_NETWORK=1: files lie on NFS, as fstatfs
+ * tells it. ODD_CLOCK=FILE: once FILE exists the time of day
  * is an hour earlier. */
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -21,6 +23,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
+#include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -208,6 +211,21 @@ EXPORT int rmdir(const char *path)
 {
     REFUSES(AT_FDCWD, path);
     return (int)syscall(SYS_unlinkat, AT_FDCWD, path, AT_REMOVEDIR);
+}
+
+/* ---- whose file system ---- */
+
+EXPORT int fstatfs(int fd, struct statfs *info)
+{
+    const int rc = (int)syscall(SYS_fstatfs, fd, info);
+    if (rc == 0 && getenv("ODD_NETWORK"))
+        info->f_type = NFS_SUPER_MAGIC;
+    return rc;
+}
+
+EXPORT int fstatfs64(int fd, struct statfs64 *info)
+{
+    return fstatfs(fd, (struct statfs *)info);
 }
 
 /* ---- the time of day ---- */

@@ -25,7 +25,7 @@ static void make_rank(struct cadre_rank_seen *seen, int r, int n, int steps)
         .rank = r, .ranks = n, .pid = 100 + r, .last_step = 100, .step_tokens = 1000};
     snprintf(seen->head.name, sizeof seen->head.name, "first");
     snprintf(seen->head.stack, sizeof seen->head.stack, "ddp:%d", n);
-    snprintf(seen->head.host, sizeof seen->head.host, "node%d", r);
+    snprintf(seen->head.host, sizeof seen->head.host, "node");
     seen->head.planned_bytes = 200 << 20;
     seen->memory_bytes = 150 << 20;
     seen->memory_peak_bytes = 160 << 20;

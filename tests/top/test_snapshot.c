@@ -110,6 +110,26 @@ START_TEST(the_state_of_the_run)
 }
 END_TEST
 
+/* Whose processes are not seen from here: they train until another rank has failed. */
+START_TEST(the_state_of_ranks_on_other_hosts)
+{
+    run_fixture_make(&s, 2, 3);
+    s.rank[0].seen.alive = s.rank[1].seen.alive = CADRE_RANK_ELSEWHERE;
+    cadre_top_snapshot_conclude(&s);
+    ck_assert(!s.rank[0].died && !s.rank[1].died);
+    ck_assert_int_eq(s.state, CADRE_TOP_RUNNING);
+    s.rank[0].seen.state = CADRE_RANK_ENDED; /* the other's page comes a second later */
+    cadre_top_snapshot_conclude(&s);
+    ck_assert_int_eq(s.state, CADRE_TOP_RUNNING);
+    s.rank[0].seen.state = CADRE_RANK_FAILED;
+    cadre_top_snapshot_conclude(&s);
+    ck_assert_int_eq(s.state, CADRE_TOP_FAILED);
+    s.rank[1].seen.alive = CADRE_RANK_ALIVE; /* that one is seen */
+    cadre_top_snapshot_conclude(&s);
+    ck_assert_int_eq(s.state, CADRE_TOP_RUNNING);
+}
+END_TEST
+
 /* ---- pages ---- */
 
 static char *dir;
@@ -194,6 +214,7 @@ Suite *test_suite(void)
     tcase_add_test(tc, fewer_steps_show_no_slowest);
     tcase_add_test(tc, ranks_at_different_steps);
     tcase_add_test(tc, the_state_of_the_run);
+    tcase_add_test(tc, the_state_of_ranks_on_other_hosts);
     suite_add_tcase(suite, tc);
     tc = tcase_create("pages");
     tcase_add_checked_fixture(tc, setup_pages, teardown_pages);
