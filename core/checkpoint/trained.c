@@ -73,17 +73,20 @@ cadre_status cadre_trained_find(const char *dir, const struct cadre_dataset *set
                                : CADRE_OK;
 }
 
-void cadre_trained_warn(const char *area, const char *dir, const struct cadre_met *met)
+void cadre_trained_warn(const char *area, const char *option, const char *dir,
+                        const struct cadre_met *met)
 {
     if (met->records.len)
-        cadre_log(CADRE_LOG_WARN, area,
-                  "'%s' was trained on these validation records: %s; name records that "
-                  "it has not seen in data.valid_records",
-                  dir, cadre_text_str(&met->records));
+        cadre_log(
+            CADRE_LOG_WARN, area,
+            "%s'%s' was trained on these validation records: %s; name records that "
+            "it has not seen in data.valid_records",
+            option, dir, cadre_text_str(&met->records));
     if (met->share > 0)
-        cadre_log(CADRE_LOG_WARN, area,
-                  "'%s' was trained on %.3g %% of the validation data; divide it as it "
-                  "was then (data.valid_fraction = %.4g, and the same run.seed), or "
-                  "name other data",
-                  dir, 100 * met->share, met->fraction);
+        cadre_log(
+            CADRE_LOG_WARN, area,
+            "%s'%s' was trained on %.3g %% of the validation data; divide it as it "
+            "was then (data.valid_fraction = %.4g, and the same run.seed), or "
+            "name other data",
+            option, dir, 100 * met->share, met->fraction);
 }

@@ -26,8 +26,9 @@ void cadre_trained_list(const struct cadre_dataset *set, struct cadre_text *out)
 cadre_status cadre_trained_find(const char *dir, const struct cadre_dataset *set,
                                 struct cadre_met *out, struct cadre_error *err);
 
-/* Warn as `area`, the name of a command, of what DIR was trained on; nothing where it
- * is nothing. */
-void cadre_trained_warn(const char *area, const char *dir, const struct cadre_met *met);
+/* Warn as `area`, the name of a command, of what DIR was trained on, which `option`
+ * ("model.init = ", or "") names; nothing where it is nothing. */
+void cadre_trained_warn(const char *area, const char *option, const char *dir,
+                        const struct cadre_met *met);
 
 #endif

@@ -171,7 +171,7 @@ static cadre_status find_trained(struct outcome *o, struct cadre_error *err)
 {
     const char *from = source_of(o);
     CADRE_TRY(cadre_trained_find(from, o->spec->data, &o->met, err));
-    cadre_trained_warn("eval", from, &o->met);
+    cadre_trained_warn("eval", "", from, &o->met);
     return CADRE_OK;
 }
 

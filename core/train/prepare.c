@@ -135,7 +135,7 @@ static cadre_status warn_of_trained(const struct cadre_spec *spec,
     if (*init && spec->data)
         rc = cadre_trained_find(init, spec->data, &met, err);
     if (rc == CADRE_OK)
-        cadre_trained_warn("train", init, &met);
+        cadre_trained_warn("train", "model.init = ", init, &met);
     cadre_text_fini(&met.records);
     return rc;
 }
