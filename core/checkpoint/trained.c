@@ -82,11 +82,15 @@ void cadre_trained_warn(const char *area, const char *option, const char *dir,
             "%s'%s' was trained on these validation records: %s; name records that "
             "it has not seen in data.valid_records",
             option, dir, cadre_text_str(&met->records));
-    if (met->share > 0)
+    if (met->share > 0 && met->fraction > 0)
         cadre_log(
             CADRE_LOG_WARN, area,
             "%s'%s' was trained on %.3g %% of the validation data; divide it as it "
             "was then (data.valid_fraction = %.4g, and the same run.seed), or "
             "name other data",
             option, dir, 100 * met->share, met->fraction);
+    else if (met->share > 0)
+        cadre_log(CADRE_LOG_WARN, area,
+                  "%s'%s' was trained on all of this data; name other data", option,
+                  dir);
 }

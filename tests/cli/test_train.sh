@@ -113,6 +113,11 @@ train text zero 0 train.steps=2 model.vocab=0
 "$cadre" eval "$tmp/zero/config.ini" --from "$tmp/zero" >"$tmp/eval.out" 2>&1 ||
     fail "a run's own config.ini does not fit its checkpoint: $(cat "$tmp/eval.out")"
 
+train text whole 0 train.steps=1 data.valid_fraction=0
+runs whole-seen 0 "$cadre" eval "$tmp/zero/config.ini" --from "$tmp/whole"
+grep -q "step-00000001' was trained on all of this data; name other data" "$tmp/whole-seen.log" ||
+    fail "$(cat "$tmp/whole-seen.log")"
+
 # A checkpoint knows the records that it was trained on, and eval says where it meets them.
 train ecg beats 0 train.steps=2
 runs unseen 0 "$cadre" eval "$tmp/ecg.ini" --from "$tmp/beats"
