@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
 # Sourced by tests that have other programs read Cadre's files. Those programs are packages of
-# Python, in the versions of tests/clients/requirements.txt, in a virtual environment that is
-# made once and kept below CADRE_TEST_CLIENTS (by default the user's cache folder): about
-# 100 MB, most of it pandas and plotly, which Holistic Trace Analysis needs.
+# Python, in the versions of a list in tests/clients/, in a virtual environment that is made once
+# and kept below CADRE_TEST_CLIENTS (by default the user's cache folder): about 100 MB a list,
+# most of it pandas and plotly, which Holistic Trace Analysis needs, and W&B's client.
 
-# clients: makes the environment if it is not there, and puts its Python into $python. Fails with
-# the reason in $why where that cannot be: no Python, no network.
+# clients [LIST]: makes the environment of requirements.txt, or of another list, if it is not
+# there, and puts its Python into $python. Fails with the reason in $why where that cannot be: no
+# Python, no network.
 clients() {
-    local list=$CADRE_SRC/tests/clients/requirements.txt key folder
+    local list=$CADRE_SRC/tests/clients/${1:-requirements.txt} key folder
     why="no python3 to read the files with"
     command -v python3 >/dev/null || return 1
     key=$( (python3 --version && cat "$list") | sha256sum | cut -c 1-12)

@@ -3,7 +3,8 @@
 # What a run leaves for other programs, read by those programs: TensorBoard's readers of events,
 # Holistic Trace Analysis, Perfetto's trace_processor, and Prometheus' parser of OpenMetrics. All
 # of it changes no bit. The programs are left out where they cannot be installed
-# (clients_lib.sh), and by instrumented builds. W&B's client is a stand-in.
+# (clients_lib.sh), and by instrumented builds. W&B's client is a stand-in here;
+# test_wandb.sh has the true one.
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/train_lib.sh"
 # shellcheck source-path=SCRIPTDIR
