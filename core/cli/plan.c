@@ -111,7 +111,9 @@ static cadre_status allow_plugins(struct cadre_options *options,
     char **names =
         cadre_plugin_list(cadre_options_raw(options, "strategy.plugin_path"));
     cadre_status rc = CADRE_OK;
-    for (char **name = names; name && *name; name++) {
+    if (!names)
+        return cadre_fail(err, CADRE_E_RESOURCE, CADRE_PLUGINS_NOT_LISTED);
+    for (char **name = names; *name; name++) {
         char any[64];
         snprintf(any, sizeof any, "%.60s@", *name);
         if (rc == CADRE_OK)

@@ -83,5 +83,8 @@ char *cadre_plugin_record_path(const char *plugin);
  * a heap array ended by NULL. NULL: no memory, no
  * descriptors, or a broken disk. */
 char **cadre_plugin_list(const char *plugin_path);
+#define CADRE_PLUGINS_NOT_LISTED                                                       \
+    "the plugins, whose sections a file may have, cannot be listed: no memory, or a "  \
+    "file of theirs cannot be read"
 
 #endif

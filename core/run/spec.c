@@ -75,7 +75,9 @@ static cadre_status allow_plugin_sections(struct cadre_spec *spec,
     struct other_stacks other = {spec, CADRE_OK, err};
     char **names = cadre_plugin_list(plugin_path);
     cadre_status rc = CADRE_OK;
-    for (char **name = names; name && *name; name++) {
+    if (!names)
+        return cadre_fail(err, CADRE_E_RESOURCE, CADRE_PLUGINS_NOT_LISTED);
+    for (char **name = names; *name; name++) {
         if (rc == CADRE_OK)
             rc = allow_sections_of(spec, *name, err);
         free(*name);

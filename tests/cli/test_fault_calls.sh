@@ -106,4 +106,12 @@ SAME=yes faults generate "$clear" "$cadre" generate "$tmp/tiny.ini" --from "$new
 SAME=yes faults options "$clear" "$cadre" options
 faults plugins "$clear" "$cadre" plugins
 faults report "$base" "$cadre" report "$tmp/r"
+faults plan "$clear" "$cadre" plan "$tmp/tiny.ini" --ranks 4 \
+    --hardware "$CADRE_SRC/conf/hardware/h100.ini"
+runs lora 0 "$cadre" train "$tmp/tiny.ini" --out "$tmp/lora" --set tune.method=lora \
+    --set "model.init=$newest"
+faults merge "$clear" "$cadre" merge "$tmp/lora" --out "$tmp/r"
+printf '[run:one]\n[run:two]\nstrategy.stack = ddp:2\n' | cat "$tmp/tiny.ini" - >"$tmp/pair.ini"
+FAULT_LINES=2 faults compare "$clear" "$cadre" compare "$tmp/pair.ini" --out "$tmp/r" --set compare.time=no \
+    --set compare.perturb=no
 [ "$failed" -eq 0 ] || fail "faults that were not survived"
