@@ -71,6 +71,11 @@ cadre_status cadre_error_of_input(cadre_status rc, const struct cadre_error *err
     return CADRE_E_INVALID;
 }
 
+cadre_status cadre_error_of_planning(cadre_status rc)
+{
+    return rc == CADRE_OK || rc == CADRE_E_RESOURCE ? rc : CADRE_E_INVALID;
+}
+
 cadre_status cadre_fail_errno(struct cadre_error *err, cadre_status code, int errnum,
                               const char *fmt, ...)
 {

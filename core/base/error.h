@@ -41,6 +41,10 @@ cadre_status cadre_fail_errno(struct cadre_error *err, cadre_status code, int er
  * failed, as above. Other codes stay. */
 cadre_status cadre_error_of_input(cadre_status rc, const struct cadre_error *err);
 
+/* What planning finds, before anything has begun, is wrong input: CADRE_E_INVALID,
+ * whatever it was, but for lack of memory, which stays. */
+cadre_status cadre_error_of_planning(cadre_status rc);
+
 /* Put "prefix: " before the text already in err. Does nothing where err is NULL or OK.
  */
 void cadre_error_prefix(struct cadre_error *err, const char *fmt, ...)

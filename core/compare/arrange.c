@@ -170,10 +170,8 @@ static cadre_status take_spec(struct arranging *a, size_t i, const char *name,
 static cadre_status plan_run(struct cadre_spec *spec, struct cadre_error *err)
 {
     struct cadre_prediction ignored;
-    if (cadre_costs_find(spec, err) != CADRE_OK ||
-        cadre_predict(spec, NULL, NULL, &ignored, err) != CADRE_OK)
-        return CADRE_E_INVALID;
-    return CADRE_OK;
+    CADRE_TRY(cadre_error_of_planning(cadre_costs_find(spec, err)));
+    return cadre_error_of_planning(cadre_predict(spec, NULL, NULL, &ignored, err));
 }
 
 /* The runs of a comparison are trainings, whose results it reads. */

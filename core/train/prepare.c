@@ -42,7 +42,7 @@ static cadre_status check(const struct cadre_train_run *run, struct cadre_error 
             "train from the run that they are from");
     cadre_status rc = cadre_rank_plan(&rank, &spec->run, 0, err);
     if (rc != CADRE_OK)
-        return rc == CADRE_E_RESOURCE ? rc : CADRE_E_INVALID;
+        return cadre_error_of_planning(rc);
     if (run->checkpoint)
         rc = cadre_load_check(&rank, run->checkpoint, err);
     else if (*init || *adapter)
@@ -84,7 +84,7 @@ cadre_status cadre_train_check_place(const struct cadre_train_run *run,
                                      struct cadre_error *err)
 {
     const struct cadre_places_request request = places_of(run);
-    return cadre_places_check(&request, err) == CADRE_OK ? CADRE_OK : CADRE_E_INVALID;
+    return cadre_error_of_planning(cadre_places_check(&request, err));
 }
 
 /* Environment and CPUs are set before a rank starts. */
@@ -94,8 +94,7 @@ static cadre_status place(const struct cadre_train_run *run,
     const struct cadre_places_request request = places_of(run);
     if (run->external)
         return cadre_train_check_place(run, err);
-    if (cadre_places_collect(places, &request, err) != CADRE_OK)
-        return CADRE_E_INVALID;
+    CADRE_TRY(cadre_error_of_planning(cadre_places_collect(places, &request, err)));
     if (run->spec->config.device.threads == 0)
         cadre_places_count_threads(places);
     return CADRE_OK;
@@ -170,9 +169,8 @@ cadre_status cadre_train_prepare(const struct cadre_train_run *run,
     const struct cadre_world_run ranks = cadre_train_world(spec);
     struct cadre_setup setup;
     CADRE_TRY(cadre_world_check(&ranks, run->external, err));
-    cadre_status rc = cadre_costs_find(spec, err);
-    if (rc != CADRE_OK)
-        return CADRE_E_INVALID;
+    cadre_status rc = CADRE_OK;
+    CADRE_TRY(cadre_error_of_planning(cadre_costs_find(spec, err)));
     CADRE_TRY(cadre_recut_check(spec, run->external != NULL, err));
     CADRE_TRY(check(run, err));
     CADRE_TRY(place(run, places, err));

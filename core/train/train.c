@@ -224,9 +224,9 @@ cadre_status cadre_train_dry_run(struct cadre_spec *spec,
                                  FILE *out, struct cadre_prediction *prediction,
                                  struct cadre_error *err)
 {
-    if (cadre_costs_find(spec, err) != CADRE_OK ||
-        cadre_predict(spec, external, out, prediction, err) != CADRE_OK)
-        return CADRE_E_INVALID;
+    CADRE_TRY(cadre_error_of_planning(cadre_costs_find(spec, err)));
+    CADRE_TRY(
+        cadre_error_of_planning(cadre_predict(spec, external, out, prediction, err)));
     if (out)
         cadre_predict_print(spec, prediction, out);
     return cadre_predict_check(spec, prediction, err);

@@ -63,6 +63,9 @@ START_TEST(the_machine_is_told_from_the_input)
     cadre_fail_errno(&err, CADRE_E_IO, ENOENT, "a");
     ck_assert_int_eq(cadre_error_of_input(CADRE_E_IO, &err), CADRE_E_INVALID);
     ck_assert_int_eq(cadre_error_of_input(CADRE_E_RESOURCE, &err), CADRE_E_RESOURCE);
+    ck_assert_int_eq(cadre_error_of_planning(CADRE_OK), CADRE_OK);
+    ck_assert_int_eq(cadre_error_of_planning(CADRE_E_RESOURCE), CADRE_E_RESOURCE);
+    ck_assert_int_eq(cadre_error_of_planning(CADRE_E_COMM), CADRE_E_INVALID);
     cadre_fail(&err, CADRE_E_IO, "a");
     ck_assert_int_eq(err.errnum, 0);
     ck_assert_int_eq(cadre_error_of_input(CADRE_E_IO, &err), CADRE_E_INVALID);
