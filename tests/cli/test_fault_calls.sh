@@ -106,4 +106,6 @@ SAME=yes faults generate "$clear" "$cadre" generate "$tmp/tiny.ini" --from "$new
 SAME=yes faults options "$clear" "$cadre" options
 faults plugins "$clear" "$cadre" plugins
 faults report "$base" "$cadre" report "$tmp/r"
+SAME=yes faults plan-chakra "$clear" "$cadre" plan "$tmp/tiny.ini" --ranks 2 --simulate \
+    --hardware "$CADRE_SRC/conf/hardware/h100.ini" --set strategy.stack=ddp:2 --chakra "$tmp/r"
 [ "$failed" -eq 0 ] || fail "faults that were not survived"
