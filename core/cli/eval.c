@@ -50,6 +50,10 @@ static void print_text(const struct outcome *o)
     if (e->classes == 0 && !pairs)
         printf("perplexity                %.4f\n", exp(e->loss));
     printf("accuracy                  %.4f\n", e->accuracy);
+    if (pairs)
+        printf(
+            "logits                    %.6f of chosen answers, %.6f of rejected ones\n",
+            e->logits[0], e->logits[1]);
     if (o->has_bigram)
         printf(
             "bigram entropy            %.6f nats (order 1, of the validation tokens): "
@@ -91,6 +95,10 @@ static cadre_status print_json(const struct outcome *o, struct cadre_error *err)
     cadre_json_put_i64(&json, "targets", e->targets);
     cadre_json_put_f64(&json, "loss", e->loss);
     cadre_json_put_f64(&json, "accuracy", e->accuracy);
+    if (o->spec->data_info.pairs) {
+        cadre_json_put_f64(&json, "logits/chosen", e->logits[0]);
+        cadre_json_put_f64(&json, "logits/rejected", e->logits[1]);
+    }
     if (o->has_bigram)
         cadre_json_put_f64(&json, "bigram_entropy", o->bigram);
     cadre_json_key(&json, "classes");
