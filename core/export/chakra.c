@@ -194,7 +194,8 @@ static void put_comm(struct sheet *sheet, const struct cadre_step_node *node)
     put_number(sheet, "comm_size", ATTR_I64, (int64_t)node->size);
     put_number(sheet, "sent_bytes", ATTR_U64, (int64_t)node->sent);
     snprintf(name, sizeof name, "%d", id);
-    put_string(sheet, "pg_name", name);
+    if (id > 0)
+        put_string(sheet, "pg_name", name);
     if (type != TYPE_COLLECTIVE) {
         put_number(sheet, "comm_src", ATTR_I32, sends ? sheet->rank : node->peer);
         put_number(sheet, "comm_dst", ATTR_I32, sends ? node->peer : sheet->rank);
@@ -294,7 +295,7 @@ static cadre_status write_rank(struct sheet *sheet, const char *dir,
     return write_file(dir, name, &sheet->file, err);
 }
 
-/* The group of all ranks is that of no name, "0". */
+/* The group of all ranks has no name: readers differ in what they take for one. */
 static cadre_status write_groups(struct sheet *sheet, const char *dir,
                                  struct cadre_error *err)
 {

@@ -133,7 +133,7 @@ def pair(ranks, groups):
                 assert node.type not in both, f"two messages {ends} with tag {a['comm_tag']}"
                 both[node.type] = node
             elif node.type == COLLECTIVE:
-                called.setdefault(a["pg_name"], {}).setdefault(node.rank, []).append(node)
+                called.setdefault(a.get("pg_name", "0"), {}).setdefault(node.rank, []).append(node)
     for key, both in sent.items():
         assert len(both) == 2, f"message {key} has one end"
         sizes = [n.attr["comm_size"] for n in both.values()]
@@ -202,7 +202,7 @@ def main(folder, plan_path):
             if n.type == SEND:
                 counted += a["comm_size"]
             elif n.type == COLLECTIVE:
-                members = groups[a["pg_name"]]
+                members = groups[a.get("pg_name", "0")]
                 counted += SENT[a["comm_type"]](a["comm_size"], len(members))
         steps = plan["steps"]
         assert abs(sent / steps - by_rank["sent_bytes"]) < 1e-6, (sent, by_rank["sent_bytes"])
