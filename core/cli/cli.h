@@ -40,7 +40,7 @@ struct cadre_cli_args {
     struct cadre_check_request check; /* its flags; the plugin is `conf` */
     struct {
         const char *hardware, *ranks, *replay, *emit, *top;
-        const char *explain, *stack, *price, *measure, *trace, *html;
+        const char *explain, *stack, *price, *measure, *trace, *html, *chakra;
         struct cadre_cli_texts what_if;
         bool simulate, fit, cost;
     } plan; /* of `cadre plan` */

@@ -111,6 +111,9 @@ static void print_text(struct outcome *o)
     if (e->classes == 0 && !pairs)
         print_line(o, "perplexity", "%.4f", exp(e->loss));
     print_line(o, "accuracy", "%.4f", e->accuracy);
+    if (pairs)
+        print_line(o, "logits", "%.6f of chosen answers, %.6f of rejected ones",
+                   e->logits[0], e->logits[1]);
     if (o->has_bigram)
         print_line(o, "bigram entropy",
                    "%.6f nats (order 1, of the validation tokens): the loss is %s",
@@ -143,6 +146,10 @@ static cadre_status print_json(const struct outcome *o, struct cadre_error *err)
     cadre_json_put_i64(&json, "targets", e->targets);
     cadre_json_put_f64(&json, "loss", e->loss);
     cadre_json_put_f64(&json, "accuracy", e->accuracy);
+    if (o->spec->data_info.pairs) {
+        cadre_json_put_f64(&json, "logits/chosen", e->logits[0]);
+        cadre_json_put_f64(&json, "logits/rejected", e->logits[1]);
+    }
     if (o->has_bigram)
         cadre_json_put_f64(&json, "bigram_entropy", o->bigram);
     cadre_json_key(&json, "classes");

@@ -264,9 +264,10 @@ static cadre_status plan(const struct cadre_cli_args *args, struct cadre_error *
         return cadre_plan_measure(args, err);
     if (args->plan.simulate)
         return cadre_cli_plan_simulate(args, err);
-    if (args->plan.trace)
+    if (args->plan.trace || args->plan.chakra)
         return cadre_fail(err, CADRE_E_INVALID,
-                          "--trace is of a simulated step: add --simulate");
+                          "%s is of a simulated step: add --simulate",
+                          args->plan.trace ? "--trace" : "--chakra");
     return args->plan.replay ? replay(args, err) : find_candidates(args, err);
 }
 
@@ -349,6 +350,12 @@ static const struct cadre_cli_option options[] = {
      .kind = CADRE_CLI_FILE,
      .field = CADRE_CLI_FIELD(plan.trace),
      .help = "with --simulate: write a trace of the simulated step for Perfetto"},
+    {.name = "--chakra",
+     .argument = "DIR",
+     .kind = CADRE_CLI_FOLDER,
+     .field = CADRE_CLI_FIELD(plan.chakra),
+     .help = "with --simulate: write the simulated step as Chakra execution traces, "
+             "which ASTRA-sim reads: DIR/step.RANK.et and DIR/comm_groups.json"},
     {0},
 };
 
@@ -359,7 +366,8 @@ const struct cadre_cli_command cadre_command_plan = {
                 "[--price P]] [--emit FILE.ini] [--html FILE] "
                 "[--set SECTION.KEY=VALUE]... [--json] | "
                 "CONF --ranks N --hardware FILE --simulate [--trace FILE] "
-                "[--set SECTION.KEY=VALUE]... [--json] | --replay FILE.csv [--json]",
+                "[--chakra DIR] [--set SECTION.KEY=VALUE]... [--json] | "
+                "--replay FILE.csv [--json]",
     .summary = "forecast time and memory of a step for every stack on N ranks",
     .details =
         "Nothing is run: figures are forecasts of formulas (docs/planning.md) and "

@@ -5,8 +5,24 @@
 #include <string.h>
 
 #include "core/base/path.h"
+#include "core/export/chakra.h"
 #include "core/plugin/stack.h"
 #include "core/simulate/simulation_print.h"
+
+/* Before a simulation that may take minutes. */
+static cadre_status check_place(const char *option, const char *path,
+                                struct cadre_error *err)
+{
+    char *dir = path ? cadre_path_dirname(path) : NULL;
+    cadre_status rc = CADRE_OK;
+    if (path && !dir)
+        rc = cadre_no_memory(err, "a path");
+    else if (dir && !cadre_path_is_dir(dir))
+        rc = cadre_fail(err, CADRE_E_INVALID, "%s %s: '%s' is no folder; make it first",
+                        option, path, dir);
+    free(dir);
+    return rc;
+}
 
 static cadre_status check_words(const struct cadre_cli_args *args,
                                 struct cadre_error *err)
@@ -15,14 +31,13 @@ static cadre_status check_words(const struct cadre_cli_args *args,
         return cadre_fail(err, CADRE_E_INVALID,
                           "--simulate is given with CONF, --ranks N and --hardware "
                           "FILE");
-    char *dir = args->plan.trace ? cadre_path_dirname(args->plan.trace) : NULL;
-    const bool nowhere = dir && !cadre_path_is_dir(dir);
-    if (nowhere)
-        cadre_fail(err, CADRE_E_INVALID, "--trace %s: '%s' is no folder; make it first",
-                   args->plan.trace, dir);
-    free(dir);
-    if (nowhere)
-        return CADRE_E_INVALID;
+    CADRE_TRY(check_place("--trace", args->plan.trace, err));
+    CADRE_TRY(check_place("--chakra", args->plan.chakra, err));
+    if (args->plan.chakra && cadre_path_exists(args->plan.chakra) &&
+        !cadre_path_is_dir(args->plan.chakra))
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "--chakra %s: there is a file of that name; name a folder",
+                          args->plan.chakra);
     if (args->words.n > 1)
         return cadre_fail(err, CADRE_E_INVALID, "'%s' is one argument too many",
                           args->words.item[1]);
@@ -141,6 +156,22 @@ static cadre_status make_spec(const struct cadre_cli_args *args, int ranks,
     return complete_vocab(*out, err);
 }
 
+static cadre_status write_chakra(const struct cadre_simulation *simulation,
+                                 const struct cadre_spec *spec,
+                                 const struct cadre_hardware *hw, const char *dir,
+                                 struct cadre_error *err)
+{
+    const struct cadre_chakra_step step = {
+        .ranks = simulation->ranks,
+        .graph = simulation->graph,
+        .group = simulation->group,
+        .n_groups = simulation->n_groups,
+        .stack = spec->stack,
+        .hardware = hw->name,
+    };
+    return cadre_chakra_write(&step, dir, err);
+}
+
 cadre_status cadre_cli_plan_simulate(const struct cadre_cli_args *args,
                                      struct cadre_error *err)
 {
@@ -155,15 +186,17 @@ cadre_status cadre_cli_plan_simulate(const struct cadre_cli_args *args,
     CADRE_TRY(take_ranks(args->plan.ranks, &ranks, err));
     CADRE_TRY(cadre_hardware_load(&hw, args->plan.hardware, err));
     CADRE_TRY_OR(make_spec(args, ranks, &spec, err), out);
+    request.graphs = args->plan.chakra != NULL;
     if (args->plan.trace) {
-        dir = cadre_path_dirname(args->plan.trace);
-        request = (struct cadre_simulation_request){
-            .trace_dir = dir, .trace_name = cadre_path_basename(args->plan.trace)};
+        request.trace_dir = dir = cadre_path_dirname(args->plan.trace);
+        request.trace_name = cadre_path_basename(args->plan.trace);
         rc = dir ? CADRE_OK : cadre_no_memory(err, "a path");
         if (rc != CADRE_OK)
             goto out;
     }
     CADRE_TRY_OR(cadre_simulate(spec, &hw, &request, &simulation, err), out);
+    if (args->plan.chakra)
+        CADRE_TRY_OR(write_chakra(&simulation, spec, &hw, args->plan.chakra, err), out);
     if (args->json)
         rc = cadre_simulation_print_json(&simulation, spec, &hw, stdout);
     else

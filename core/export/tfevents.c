@@ -14,80 +14,34 @@
 #include "core/base/clock.h"
 #include "core/base/memory.h"
 #include "core/base/path.h"
+#include "core/base/protobuf.h"
 
-enum { MOST = 16, ROOM = 1024, NAME = 32, TRIES = 1000 };
+enum { MOST = 16, NAME = 32, TRIES = 1000 };
 
 struct cadre_tfevents {
     char *path;
     FILE *file;
+    struct cadre_text event, summary, value; /* messages while they are made */
 };
 
-/* ---- protobuf: a field's key is its number and the type of its value ---- */
-
-enum { VARINT = 0, FIXED64 = 1, BYTES = 2, FIXED32 = 5 };
-
-struct message {
-    unsigned char data[ROOM];
-    size_t n;
-};
-
-static void put_bytes(struct message *m, const void *bytes, size_t n)
-{
-    assert(n <= sizeof m->data - m->n && "MOST scalars of NAME fit");
-    memcpy(m->data + m->n, bytes, n);
-    m->n += n;
-}
-
-static void put_varint(struct message *m, uint64_t value)
-{
-    for (; value >= 0x80; value >>= 7)
-        put_bytes(m, &(unsigned char){(unsigned char)(value | 0x80)}, 1);
-    put_bytes(m, &(unsigned char){(unsigned char)value}, 1);
-}
-
-static void put_key(struct message *m, unsigned field, unsigned type)
-{
-    put_varint(m, field << 3 | type);
-}
-
-static void put_text(struct message *m, unsigned field, const void *bytes, size_t n)
-{
-    put_key(m, field, BYTES);
-    put_varint(m, n);
-    put_bytes(m, bytes, n);
-}
-
-/* `bytes` low bytes of value, the lowest first. */
-static void put_fixed(struct message *m, uint64_t value, int bytes)
-{
-    for (int i = 0; i < bytes; i++, value >>= 8)
-        put_bytes(m, &(unsigned char){(unsigned char)value}, 1);
-}
+/* ---- events ---- */
 
 /* Summary.Value: tag = 1, simple_value = 2. */
-static void put_scalar(struct message *summary, const struct cadre_scalar *scalar)
+static void put_scalar(struct cadre_tfevents *events, const struct cadre_scalar *scalar)
 {
-    struct message value = {.n = 0};
-    float rounded = (float)scalar->value;
-    uint32_t bits;
-    memcpy(&bits, &rounded, sizeof bits);
-    put_text(&value, 1, scalar->name, strnlen(scalar->name, NAME));
-    put_key(&value, 2, FIXED32);
-    put_fixed(&value, bits, 4);
-    put_text(summary, 1, value.data, value.n);
+    struct cadre_text *value = &events->value;
+    cadre_text_reset(value);
+    cadre_protobuf_put_bytes(value, 1, scalar->name, strnlen(scalar->name, NAME));
+    cadre_protobuf_put_f32(value, 2, (float)scalar->value);
+    cadre_protobuf_put_message(&events->summary, 1, value);
 }
 
 /* Event: wall_time = 1, step = 2, file_version = 3, summary = 5, session_log = 7. */
-static void begin_event(struct message *event, int64_t step)
+static void begin_event(struct cadre_tfevents *events, int64_t step)
 {
-    uint64_t bits;
-    double wall_s = cadre_wall_clock_s();
-    memcpy(&bits, &wall_s, sizeof bits);
-    event->n = 0;
-    put_key(event, 1, FIXED64);
-    put_fixed(event, bits, 8);
-    put_key(event, 2, VARINT);
-    put_varint(event, (uint64_t)step);
+    cadre_text_reset(&events->event);
+    cadre_protobuf_put_f64(&events->event, 1, cadre_wall_clock_s());
+    cadre_protobuf_put_i64(&events->event, 2, step);
 }
 
 /* ---- records ---- */
@@ -107,22 +61,32 @@ static uint32_t crc32c(const unsigned char *data, size_t n)
     return ~crc;
 }
 
-static uint32_t masked(const unsigned char *data, size_t n)
+/* Into `out`, the lowest byte first. */
+static void put_fixed(unsigned char *out, uint64_t value, int bytes)
 {
-    uint32_t crc = crc32c(data, n);
-    return (crc >> 15 | crc << 17) + 0xa282ead8;
+    for (int i = 0; i < bytes; i++, value >>= 8)
+        out[i] = (unsigned char)value;
 }
 
-static cadre_status write_event(struct cadre_tfevents *events,
-                                const struct message *event, struct cadre_error *err)
+static void put_masked(unsigned char *out, const void *data, size_t n)
 {
-    struct message head = {.n = 0}, tail = {.n = 0};
-    put_fixed(&head, event->n, 8);
-    put_fixed(&head, masked(head.data, 8), 4);
-    put_fixed(&tail, masked(event->data, event->n), 4);
-    if (fwrite(head.data, 1, head.n, events->file) == head.n &&
-        fwrite(event->data, 1, event->n, events->file) == event->n &&
-        fwrite(tail.data, 1, tail.n, events->file) == tail.n &&
+    uint32_t crc = crc32c(data, n);
+    put_fixed(out, (crc >> 15 | crc << 17) + 0xa282ead8, 4);
+}
+
+/* The one that was made last. */
+static cadre_status write_event(struct cadre_tfevents *events, struct cadre_error *err)
+{
+    const struct cadre_text *event = &events->event;
+    unsigned char head[12], tail[4];
+    if (event->failed)
+        return cadre_no_memory(err, "an event of '%s'", events->path);
+    put_fixed(head, event->len, 8);
+    put_masked(head + 8, head, 8);
+    put_masked(tail, event->data, event->len);
+    if (fwrite(head, 1, sizeof head, events->file) == sizeof head &&
+        fwrite(event->data, 1, event->len, events->file) == event->len &&
+        fwrite(tail, 1, sizeof tail, events->file) == sizeof tail &&
         fflush(events->file) == 0)
         return CADRE_OK;
     return cadre_fail_errno(err, CADRE_E_IO, errno, "cannot write '%s'", events->path);
@@ -161,20 +125,18 @@ static cadre_status make_file(struct cadre_tfevents *events, const char *dir,
 cadre_status cadre_tfevents_open(const char *dir, int64_t first,
                                  struct cadre_tfevents **out, struct cadre_error *err)
 {
-    static const char version[] = "brain.Event:2";
-    static const unsigned char start[] = {1 << 3 | VARINT, 1}; /* status = START */
-    struct message event;
     struct cadre_tfevents *events = calloc(1, sizeof *events);
     if (!events)
         return cadre_no_memory(err, "events");
     cadre_status rc = CADRE_OK;
     CADRE_TRY_OR(make_file(events, dir, err), fail);
-    begin_event(&event, 0);
-    put_text(&event, 3, version, sizeof version - 1);
-    CADRE_TRY_OR(write_event(events, &event, err), fail);
-    begin_event(&event, first);
-    put_text(&event, 7, start, sizeof start);
-    CADRE_TRY_OR(write_event(events, &event, err), fail);
+    begin_event(events, 0);
+    cadre_protobuf_put_string(&events->event, 3, "brain.Event:2");
+    CADRE_TRY_OR(write_event(events, err), fail);
+    begin_event(events, first);
+    cadre_protobuf_put_u64(&events->value, 1, 1); /* status = START */
+    cadre_protobuf_put_message(&events->event, 7, &events->value);
+    CADRE_TRY_OR(write_event(events, err), fail);
     *out = events;
     return CADRE_OK;
 fail:
@@ -186,14 +148,14 @@ cadre_status cadre_tfevents_step(struct cadre_tfevents *events, int64_t step,
                                  const struct cadre_scalar *scalar, size_t n,
                                  struct cadre_error *err)
 {
-    struct message event, summary = {.n = 0};
     assert(n <= MOST);
+    cadre_text_reset(&events->summary);
     for (size_t i = 0; i < n; i++)
         if (isfinite(scalar[i].value))
-            put_scalar(&summary, &scalar[i]);
-    begin_event(&event, step);
-    put_text(&event, 5, summary.data, summary.n);
-    return write_event(events, &event, err);
+            put_scalar(events, &scalar[i]);
+    begin_event(events, step);
+    cadre_protobuf_put_message(&events->event, 5, &events->summary);
+    return write_event(events, err);
 }
 
 void cadre_tfevents_close(struct cadre_tfevents *events)
@@ -202,6 +164,9 @@ void cadre_tfevents_close(struct cadre_tfevents *events)
         return;
     if (events->file)
         fclose(events->file);
+    cadre_text_fini(&events->event);
+    cadre_text_fini(&events->summary);
+    cadre_text_fini(&events->value);
     free(events->path);
     free(events);
 }

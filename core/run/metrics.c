@@ -214,6 +214,18 @@ static bool has_accuracy(const struct cadre_spec *spec)
     return spec->run.model.classes > 0 || spec->run.preference.on;
 }
 
+static void put_valid_figures(struct cadre_json *json, const struct cadre_spec *spec,
+                              const struct cadre_valid_result *valid)
+{
+    cadre_json_put_f64(json, "valid_loss", valid->loss);
+    if (has_accuracy(spec))
+        cadre_json_put_f64(json, "valid_accuracy", valid->accuracy);
+    if (!spec->run.preference.on)
+        return;
+    cadre_json_put_f64(json, "valid_logits/chosen", valid->logits[0]);
+    cadre_json_put_f64(json, "valid_logits/rejected", valid->logits[1]);
+}
+
 /* The loss is there already. */
 static void put_preference(struct cadre_json *json, const double *figures)
 {
@@ -263,11 +275,8 @@ static void write_step(struct cadre_json *json, const struct cadre_metrics *metr
     }
     if (spec->run.preference.on)
         put_preference(json, report->preference);
-    if (valid->has) {
-        cadre_json_put_f64(json, "valid_loss", valid->loss);
-        if (has_accuracy(spec))
-            cadre_json_put_f64(json, "valid_accuracy", valid->accuracy);
-    }
+    if (valid->has)
+        put_valid_figures(json, spec, valid);
     cadre_json_end_object(json);
 }
 
@@ -342,9 +351,7 @@ static void put_valid(struct cadre_json *json, const struct cadre_spec *spec,
 {
     if (!valid->has)
         return;
-    cadre_json_put_f64(json, "valid_loss", valid->loss);
-    if (has_accuracy(spec))
-        cadre_json_put_f64(json, "valid_accuracy", valid->accuracy);
+    put_valid_figures(json, spec, valid);
     cadre_json_put_i64(json, "valid_samples", valid->samples);
     cadre_json_put_i64(json, "valid_samples_all",
                        (int64_t)spec->data_info.valid_samples);

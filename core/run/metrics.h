@@ -15,8 +15,9 @@ struct cadre_metrics; /* of rank 0 */
 struct cadre_valid_result {
     bool has;
     double loss; /* mean over the targets evaluated, nats */
-    double accuracy; /* of classes */
+    double accuracy; /* of classes, of pairs */
     int64_t targets, samples; /* evaluated; all samples: cadre_dataset_info */
+    double logits[2]; /* of pairs: of chosen and rejected answers */
 };
 
 /* Open DIR/metrics.jsonl for appending. The steps that are in it, of a run that

@@ -41,15 +41,27 @@ static struct counted count(const struct running *run)
     return now;
 }
 
+static void begin_graph(struct running *run, double now_s)
+{
+    const struct cadre_simulation_member *m = run->member;
+    cadre_step_graph_begin(m->graph, &run->rank.timeline, now_s);
+    run->device->graph = m->graph;
+    if (m->crew->world)
+        cadre_simulated_world_graph(m->crew->world, m->index, m->graph);
+}
+
 static cadre_status one_step(struct running *run, int step,
                              struct cadre_step_report *report)
 {
     struct cadre_simulation_member *m = run->member;
     CADRE_TRY(cadre_trace_begin(&run->trace, step, &m->err));
     const double begin = cadre_now_s();
+    if (m->graph && step == 2)
+        begin_graph(run, begin);
     cadre_status rc = cadre_rank_step(&run->rank, (uint64_t)step, report);
     if (rc != CADRE_OK)
         return cadre_fail(&m->err, rc, "%s", run->rank.failure.text);
+    cadre_step_graph_end_step(m->graph, &run->rank, cadre_now_s());
     cadre_trace_step(&run->trace, step, begin, report);
     return CADRE_OK;
 }
@@ -95,6 +107,8 @@ static cadre_status all_steps(struct running *run)
         m->result.step_s += report.times.step_s;
         cadre_step_parts_add(&m->result.parts, &report.times);
     }
+    if (m->graph)
+        cadre_step_graph_close(m->graph);
     if (m->crew->request->passes)
         CADRE_TRY(keep_passes(run));
     take_means(run, &before);
@@ -133,7 +147,7 @@ static cadre_status run_bound(struct running *run)
     cadre_status rc = all_steps(run);
     if (rc == CADRE_OK)
         rc = check_products(run);
-    if (rc == CADRE_OK)
+    if (rc == CADRE_OK && request->trace_dir)
         rc = cadre_trace_write(&run->trace, &m->err);
     cadre_trace_fini(&run->trace);
     return rc;

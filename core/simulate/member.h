@@ -27,6 +27,7 @@ struct cadre_simulation_member {
     cadre_status rc;
     struct cadre_error err;
     struct cadre_simulated_rank result;
+    struct cadre_step_graph *graph; /* of the steps that count; NULL: nobody asks */
 };
 
 /* The thread's function; arg is the member. */

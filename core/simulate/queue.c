@@ -44,6 +44,7 @@ struct sim_group *cadre_sim_group_create(struct sim_world *world, const int *ran
         cadre_sim_group_destroy(group);
         return NULL;
     }
+    group->number = world->n_groups++;
     group->next = world->groups;
     world->groups = group;
     return group;
@@ -155,7 +156,10 @@ static void end_op(struct sim_world *world, int r, struct sim_op *op)
 {
     struct sim_rank *rank = &world->rank[r];
     struct sim_op **at = &rank->ended;
-    *cadre_sim_event(rank, op->event) = (struct sim_event){op->ended_s, NULL};
+    struct sim_event *event = cadre_sim_event(rank, op->event);
+    event->ended_s = op->ended_s;
+    event->op = NULL;
+    cadre_step_graph_ended(rank->graph, event->node, op->began_s, op->ended_s);
     if (rank->awaited == op->event)
         cadre_turns_wake(world->turns, r, op->ended_s);
     if (!op->comm) {

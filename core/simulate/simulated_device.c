@@ -5,17 +5,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/simulate/op_cost.h"
-
 static struct cadre_simulated_device *of(struct cadre_device *device)
 {
     return (struct cadre_simulated_device *)device;
 }
 
+void cadre_simulated_spend(struct cadre_simulated_device *d, double seconds,
+                           struct cadre_op_work work)
+{
+    const double *now_s = cadre_turns_clock(d->turns, d->rank), begin_s = *now_s;
+    cadre_turns_spend(d->turns, d->rank, seconds);
+    cadre_step_graph_compute(d->graph, begin_s, *now_s, work.flops, work.bytes);
+}
+
 cadre_status cadre_simulated_pass(struct cadre_device *device, double bytes)
 {
     struct cadre_simulated_device *d = of(device);
-    cadre_turns_spend(d->turns, d->rank, cadre_op_cost_bytes(d->hw, bytes));
+    cadre_simulated_spend(d, cadre_op_cost_bytes(d->hw, bytes),
+                          (struct cadre_op_work){.bytes = bytes});
     return CADRE_OK;
 }
 

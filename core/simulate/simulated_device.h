@@ -6,7 +6,9 @@
 #define CADRE_SIMULATE_SIMULATED_DEVICE_H
 
 #include "core/device/device.h"
+#include "core/export/step_graph.h"
 #include "core/plan/hardware.h"
+#include "core/simulate/op_cost.h"
 #include "core/simulate/reserve.h"
 #include "core/simulate/turns.h"
 
@@ -18,6 +20,8 @@ struct cadre_simulated_device {
     int rank;
     struct cadre_reserve *memory, *pinned;
     double flops; /* of products so far */
+    struct cadre_step_graph *graph; /* told of what is computed; NULL: nobody. The
+                                       caller's */
     uint32_t unknown; /* an element type that it was to multiply and cannot; 0: none */
 };
 
@@ -34,6 +38,10 @@ void cadre_simulated_device_close(struct cadre_simulated_device *device);
 
 /* simulated_ops.c: enter what computes into the table. */
 void cadre_simulated_fill_ops(struct cadre_device_ops *ops);
+
+/* An op takes `seconds`. */
+void cadre_simulated_spend(struct cadre_simulated_device *device, double seconds,
+                           struct cadre_op_work work);
 
 /* `bytes` of memory are read or written. Returns CADRE_OK. */
 cadre_status cadre_simulated_pass(struct cadre_device *device, double bytes);

@@ -2,7 +2,6 @@
 /* What the ops of a simulated device cost: products and attention by op_cost.h, all
  * others by the bytes that they read and write once. Nothing is read or written. */
 #include "core/simulate/simulated_device.h"
-#include "core/simulate/op_cost.h"
 
 #define WIDE_STATS 2 /* mean and 1/std of a row */
 
@@ -34,8 +33,9 @@ static void multiply(struct cadre_simulated_device *d, const struct cadre_gemm *
 {
     if (!cadre_op_cost_knows(d->hw, gemm->dtype))
         d->unknown = gemm->dtype;
-    d->flops += 2.0 * (double)gemm->m * (double)gemm->n * (double)gemm->k;
-    cadre_turns_spend(d->turns, d->rank, cadre_op_cost_product(d->hw, gemm));
+    const struct cadre_op_work work = cadre_op_cost_product_work(gemm);
+    d->flops += work.flops;
+    cadre_simulated_spend(d, cadre_op_cost_product(d->hw, gemm), work);
 }
 
 static cadre_status gemm(struct cadre_device *device, const struct cadre_gemm *gemm)
@@ -60,8 +60,8 @@ static cadre_status attend(struct cadre_device *device,
     struct cadre_simulated_device *d = of(device);
     if (!cadre_op_cost_knows(d->hw, attention->dtype))
         d->unknown = attention->dtype;
-    cadre_turns_spend(d->turns, d->rank,
-                      cadre_op_cost_attention(d->hw, attention, backward));
+    cadre_simulated_spend(d, cadre_op_cost_attention(d->hw, attention, backward),
+                          cadre_op_cost_attention_work(d->hw, attention, backward));
     return CADRE_OK;
 }
 

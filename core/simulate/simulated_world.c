@@ -103,9 +103,29 @@ static bool add_event(struct sim_rank *rank, struct sim_op *op)
         rank->event = grown;
         rank->room = room;
     }
-    rank->event[rank->n_events++] = (struct sim_event){(double)NAN, op};
+    rank->event[rank->n_events++] = (struct sim_event){(double)NAN, op, 0};
     op->event = rank->n_events;
     return true;
+}
+
+static void note_post(struct sim_comm *c, const struct sim_op *op)
+{
+    const struct sim_event *after = cadre_sim_event(c->me, op->base.after);
+    const struct cadre_step_place place = {
+        .group = c->group->number,
+        .size = c->group->size,
+        .peer = c->group->all.rank[op->base.root],
+        .after = after ? after->node : 0,
+    };
+    cadre_sim_event(c->me, op->event)->node =
+        cadre_step_graph_post(c->me->graph, &op->base, &place);
+}
+
+/* The rank knows now that the event has happened. */
+static void note_wait(const struct sim_rank *rank, cadre_event event)
+{
+    cadre_step_graph_wait(rank->graph, cadre_sim_event(rank, event)->node,
+                          now_of(rank));
 }
 
 static cadre_status enqueue(struct cadre_comm *comm, struct cadre_comm_op *base,
@@ -127,6 +147,7 @@ static cadre_status enqueue(struct cadre_comm *comm, struct cadre_comm_op *base,
         free(op);
         return rc;
     }
+    note_post(c, op);
     const cadre_event event = op->event;
     const uint64_t bytes = base->bytes, between = base->between_bytes;
     CADRE_TRY(cadre_sim_post(c->group, op)); /* it may have ended, and be gone */
@@ -155,6 +176,7 @@ static cadre_status wait_for(struct cadre_comm *comm, cadre_event event)
         return CADRE_E_ABORTED;
     if (ended_s > now_of(rank))
         cadre_turns_set(world->turns, rank->index, ended_s);
+    note_wait(rank, event);
     return CADRE_OK;
 }
 
@@ -184,8 +206,10 @@ static cadre_status look(struct cadre_comm *comm, cadre_event event, bool *happe
     if (!has_happened(rank, event))
         cadre_turns_yield(world->turns, rank->index);
     *happened = has_happened(rank, event);
-    if (*happened)
+    if (*happened) {
+        note_wait(rank, event);
         return CADRE_OK;
+    }
     if (!cadre_failure_is_set(&world->failure) &&
         isnan(cadre_sim_event(rank, event)->ended_s) && ++world->polls > MOST_POLLS)
         fail_circle(rank, cadre_sim_event(rank, event));
@@ -362,6 +386,37 @@ void cadre_simulated_world_memory(struct cadre_simulated_world *world, int rank,
 {
     world->world.rank[rank].memory = memory;
     world->world.rank[rank].pinned = pinned;
+}
+
+void cadre_simulated_world_graph(struct cadre_simulated_world *world, int rank,
+                                 struct cadre_step_graph *graph)
+{
+    world->world.rank[rank].graph = graph;
+}
+
+struct cadre_step_group *
+cadre_simulated_world_groups(const struct cadre_simulated_world *made, int *n)
+{
+    const struct sim_world *world = &made->world;
+    struct cadre_step_group *groups =
+        cadre_calloc((size_t)world->n_groups, sizeof *groups);
+    bool good = groups != NULL;
+    for (const struct sim_group *g = world->groups; good && g; g = g->next) {
+        struct cadre_step_group *to = &groups[g->number];
+        to->size = g->size;
+        to->rank = cadre_calloc((size_t)g->size, sizeof *to->rank);
+        good = to->rank != NULL;
+        for (int m = 0; good && m < g->size; m++)
+            to->rank[m] = g->all.rank[m];
+    }
+    for (int g = 0; groups && !good && g < world->n_groups; g++)
+        free(groups[g].rank);
+    if (!good) {
+        free(groups);
+        return NULL;
+    }
+    *n = world->n_groups;
+    return groups;
 }
 
 void cadre_simulated_world_sent(const struct cadre_simulated_world *world, int rank,

@@ -12,6 +12,7 @@
 #define CADRE_SIMULATE_SIMULATED_WORLD_H
 
 #include "core/comm/comm.h"
+#include "core/export/step_graph.h"
 #include "core/plan/hardware.h"
 #include "core/simulate/reserve.h"
 #include "core/simulate/turns.h"
@@ -42,5 +43,15 @@ void cadre_simulated_world_memory(struct cadre_simulated_world *world, int rank,
  * has them; between: to other nodes. [its thread] */
 void cadre_simulated_world_sent(const struct cadre_simulated_world *world, int rank,
                                 uint64_t *bytes, uint64_t *between);
+
+/* From now on the rank's graph, which is the caller's, is told of what it posts and
+ * waits for, as long as the rank communicates. [its thread] */
+void cadre_simulated_world_graph(struct cadre_simulated_world *world, int rank,
+                                 struct cadre_step_graph *graph);
+
+/* The groups that were made so far, by number: (*n), and the ranks of each, belong to
+ * the caller (free). NULL: no memory. No rank runs. */
+struct cadre_step_group *
+cadre_simulated_world_groups(const struct cadre_simulated_world *world, int *n);
 
 #endif

@@ -5,6 +5,7 @@
 #define CADRE_SIMULATE_SIMULATED_WORLD_PRIVATE_H
 
 #include "core/comm/backend.h"
+#include "core/export/step_graph.h"
 #include "core/simulate/simulated_world.h"
 
 struct sim_group;
@@ -54,6 +55,7 @@ struct sim_queue {
 
 struct sim_group {
     struct sim_group *next; /* of the world's */
+    int number; /* in the order in which they were made; 0: all ranks */
     int size;
     struct sim_queue all;
     struct sim_queue *pairs;
@@ -62,6 +64,7 @@ struct sim_group {
 struct sim_event {
     double ended_s; /* NaN: not known yet */
     const struct sim_op *op; /* while it is not */
+    size_t node; /* of the rank's graph + 1; 0: none */
 };
 
 struct sim_rank {
@@ -71,6 +74,7 @@ struct sim_rank {
     _Atomic uint64_t step;
     struct sim_comm *comm; /* of the world */
     const struct cadre_reserve *memory, *pinned;
+    struct cadre_step_graph *graph; /* NULL: nobody asks */
     struct sim_event *event;
     size_t n_events, room;
     uint64_t sent, between; /* bytes of what it has posted */
@@ -87,6 +91,7 @@ struct sim_world {
     struct cadre_failure failure;
     struct sim_rank *rank;
     struct sim_group *groups;
+    int n_groups; /* so far */
     struct sim_queue *stalled;
     uint32_t polls; /* looks in vain of all ranks since one of them has posted */
 };

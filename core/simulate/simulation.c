@@ -195,13 +195,33 @@ static cadre_status run_ranks(struct cadre_simulation_crew *crew,
         return cadre_no_memory(err, "%d simulated ranks", n);
     }
     for (int r = 0; r < n; r++)
-        member[r] = (struct cadre_simulation_member){.crew = crew, .index = r};
+        member[r] = (struct cadre_simulation_member){
+            .crew = crew, .index = r, .graph = out->graph ? &out->graph[r] : NULL};
     start_all(crew, member, n);
     cadre_status rc = outcome(crew, member, n, err);
     for (int r = 0; r < n; r++)
         out->rank[r] = member[r].result;
     free(member);
     return rc;
+}
+
+static cadre_status make_graphs(struct cadre_simulation *out, struct cadre_error *err)
+{
+    out->graph = cadre_calloc((size_t)out->ranks, sizeof *out->graph);
+    return out->graph ? CADRE_OK
+                      : cadre_no_memory(err, "the graphs of %d ranks", out->ranks);
+}
+
+static cadre_status keep_groups(const struct cadre_simulation_crew *crew,
+                                struct cadre_simulation *out, struct cadre_error *err)
+{
+    for (int r = 0; r < out->ranks; r++)
+        if (out->graph[r].failed)
+            return cadre_no_memory(err, "the graph of rank %d", r);
+    if (!crew->world)
+        return CADRE_OK;
+    out->group = cadre_simulated_world_groups(crew->world, &out->n_groups);
+    return out->group ? CADRE_OK : cadre_no_memory(err, "groups of ranks");
 }
 
 cadre_status cadre_simulate(struct cadre_spec *spec, const struct cadre_hardware *hw,
@@ -213,7 +233,7 @@ cadre_status cadre_simulate(struct cadre_spec *spec, const struct cadre_hardware
     cadre_status rc;
     CADRE_TRY(check(spec, hw, err));
     spec->run.node = (int)fmin((double)hw->node_devices, 1 << 20);
-    spec->config.log.trace = request->trace_dir != NULL;
+    spec->config.log.trace = request->trace_dir || request->graphs;
     CADRE_TRY_OR(prepare(spec, hw, &made, err), out);
     spec->config.compare.warmup = made.steps;
     crew.steps = made.steps;
@@ -222,8 +242,12 @@ cadre_status cadre_simulate(struct cadre_spec *spec, const struct cadre_hardware
         CADRE_TRY_OR(
             cadre_simulated_world_open(hw, crew.turns, made.ranks, &crew.world, err),
             out);
+    if (request->graphs)
+        CADRE_TRY_OR(make_graphs(&made, err), out);
     CADRE_TRY_OR(run_ranks(&crew, &made, err), out);
     take_means(&made);
+    if (request->graphs)
+        rc = keep_groups(&crew, &made, err);
 out:
     cadre_simulated_world_close(crew.world);
     cadre_turns_destroy(crew.turns);
@@ -238,6 +262,12 @@ void cadre_simulation_fini(struct cadre_simulation *simulation)
 {
     for (int r = 0; simulation->rank && r < simulation->ranks; r++)
         free(simulation->rank[r].pass);
+    for (int r = 0; simulation->graph && r < simulation->ranks; r++)
+        cadre_step_graph_fini(&simulation->graph[r]);
+    for (int g = 0; g < simulation->n_groups; g++)
+        free(simulation->group[g].rank);
+    free(simulation->graph);
+    free(simulation->group);
     free(simulation->rank);
     *simulation = (struct cadre_simulation){0};
 }

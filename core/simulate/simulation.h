@@ -7,6 +7,7 @@
 #define CADRE_SIMULATE_SIMULATION_H
 
 #include "core/engine/layout/timeline.h"
+#include "core/export/step_graph.h"
 #include "core/plan/hardware.h"
 #include "core/run/parts_of_step.h"
 #include "core/run/spec.h"
@@ -35,12 +36,17 @@ struct cadre_simulation {
     double step_s, other_s, sent_bytes;
     struct cadre_step_parts parts;
     uint64_t params;
+    /* of the steps that count, where they were asked for; owned */
+    struct cadre_step_graph *graph; /* (ranks) */
+    struct cadre_step_group *group; /* (n_groups) by number, none of a single rank */
+    int n_groups;
 };
 
 struct cadre_simulation_request {
     const char *trace_dir, *trace_name; /* of the last step, as perfetto.h has it; NULL:
                                            none */
     bool passes; /* keep those of each rank */
+    bool graphs; /* make them */
 };
 
 /* Change options of a run, before its spec is made, to those of a simulation: its

@@ -11,8 +11,10 @@
 #include "core/tensor/dtype.h"
 
 /* Per batch: loss sum, targets, correct, samples, then TP, FP, FN of each class. Of
- * pairs, targets are pairs, and the log-probability of each sample follows. */
+ * pairs, targets are pairs, and the log-probability of each sample follows, then the
+ * logits and the targets of chosen and rejected answers. */
 #define HEAD 4
+#define LOGITS 4
 #define LOGITS_BYTES ((size_t)1 << 20) /* evaluated together, one row at least */
 
 struct work {
@@ -27,7 +29,8 @@ struct work {
     size_t width; /* doubles per batch */
     uint64_t each; /* samples that stay together: 2 of pairs, else 1 */
     uint64_t chosen, total; /* of these, those that are evaluated, and all */
-    double *losses; /* (B) of pairs: of each sequence; else NULL */
+    double *losses, *answers; /* (B) of pairs: of each sequence, its loss and logits;
+                                 else NULL */
 };
 
 /* Sample s of those that are evaluated: they lie evenly over all, so that every long
@@ -109,6 +112,17 @@ static void count_rows(void *arg, int64_t first, int64_t n)
     }
 }
 
+/* Those of the pair that begins with the batch's sample i. */
+static void add_answers(const struct work *w, int64_t i, double sums[LOGITS])
+{
+    const int64_t time = w->rank->plan.time;
+    for (int a = 0; a < 2; a++) {
+        sums[a] += w->answers[i + a];
+        for (int64_t t = 0; t < time; t++)
+            sums[2 + a] += w->targets[(i + a) * time + t] >= 0;
+    }
+}
+
 static cadre_status count_pairs(const struct work *w, uint64_t first, int64_t n,
                                 double *sums, struct cadre_error *err)
 {
@@ -130,6 +144,7 @@ static cadre_status count_pairs(const struct work *w, uint64_t first, int64_t n,
         sums[0] += figures[CADRE_PREFERENCE_LOSS];
         sums[1] += 1;
         sums[2] += figures[CADRE_PREFERENCE_ACCURACY];
+        add_answers(w, i, sums + HEAD + w->spec->run.micro_batch);
     }
     return CADRE_OK;
 }
@@ -152,6 +167,7 @@ static cadre_status one_batch(struct work *w, int64_t batch, bool count,
         .batch = n,
         .time = w->rank->plan.time,
         .sequence_losses = w->losses,
+        .sequence_logits = w->rank->preference.measuring ? NULL : w->answers,
         .logits = w->logits,
         .some_rows = w->rows,
         .each_rows = count_rows,
@@ -175,6 +191,17 @@ static void keep_reference(const struct work *w, int64_t batches)
     for (uint64_t s = 0; s < w->each * w->chosen && s < (uint64_t)batches * micro; s++)
         w->rank->preference.valid[sample_at(w, s)] =
             w->sums[s / micro * w->width + HEAD + s % micro];
+}
+
+static void add_up_answers(const struct work *w, int64_t batches,
+                           struct cadre_evaluation *out)
+{
+    double total[LOGITS] = {0};
+    for (int64_t b = 0; b < batches; b++)
+        for (size_t i = 0; i < LOGITS; i++)
+            total[i] += w->sums[(size_t)(b + 1) * w->width - LOGITS + i];
+    for (int a = 0; a < 2; a++)
+        out->logits[a] = total[2 + a] > 0 ? total[a] / total[2 + a] : 0;
 }
 
 static void add_up(const struct work *w, int64_t batches, struct cadre_evaluation *out)
@@ -208,11 +235,13 @@ static cadre_status make_work(struct work *w, int64_t batches, struct cadre_erro
     const bool pairs = cadre_rank_has_pairs(w->rank);
     bool whole =
         !pairs && (w->rank->model->vocab == run->model.vocab || run->model.classes > 0);
-    w->width =
-        HEAD + (pairs ? (size_t)run->micro_batch : 3 * (size_t)run->model.classes);
-    if (pairs)
+    w->width = HEAD + (pairs ? (size_t)run->micro_batch + LOGITS
+                             : 3 * (size_t)run->model.classes);
+    if (pairs) {
         w->losses = cadre_calloc((size_t)run->micro_batch, sizeof *w->losses);
-    if (pairs && !w->losses)
+        w->answers = cadre_calloc((size_t)run->micro_batch, sizeof *w->answers);
+    }
+    if (pairs && (!w->losses || !w->answers))
         return cadre_no_memory(err, "evaluation");
     w->inputs = cadre_calloc((size_t)(run->micro_batch * inputs), sizeof *w->inputs);
     w->targets = cadre_calloc(tokens, sizeof *w->targets);
@@ -267,7 +296,10 @@ cadre_status cadre_evaluate(struct cadre_rank *rank, const struct cadre_spec *sp
         keep_reference(&w, batches);
     if (rc == CADRE_OK)
         add_up(&w, batches, out);
+    if (rc == CADRE_OK && w.answers)
+        add_up_answers(&w, batches, out);
     free(w.losses);
+    free(w.answers);
     free(w.inputs);
     free(w.targets);
     free(w.positions);

@@ -18,6 +18,8 @@ struct cadre_evaluation {
     double accuracy; /* of the next token, or of the class; 0 if the vocabulary is
                         sharded; of pairs: those whose chosen answer has the larger
                         reward */
+    double logits[2]; /* of pairs: of chosen and rejected answers, as training has them,
+                         over all targets of those that were evaluated */
     int64_t classes; /* 0 for a language model */
     struct cadre_class_counts count[CADRE_MAX_CLASSES];
 };

@@ -43,6 +43,8 @@ static cadre_status evaluate(struct cadre_rank *rank, const struct cadre_train_r
                        &valid->has, err);
     valid->loss = result.loss;
     valid->accuracy = result.accuracy;
+    valid->logits[0] = result.logits[0];
+    valid->logits[1] = result.logits[1];
     valid->targets = result.targets;
     valid->samples = result.samples;
     return rc;

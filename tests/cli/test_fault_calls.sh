@@ -108,6 +108,8 @@ faults plugins "$clear" "$cadre" plugins
 faults report "$base" "$cadre" report "$tmp/r"
 faults plan "$clear" "$cadre" plan "$tmp/tiny.ini" --ranks 4 \
     --hardware "$CADRE_SRC/conf/hardware/h100.ini"
+SAME=yes faults plan-chakra "$clear" "$cadre" plan "$tmp/tiny.ini" --ranks 2 --simulate \
+    --hardware "$CADRE_SRC/conf/hardware/h100.ini" --set strategy.stack=ddp:2 --chakra "$tmp/r"
 runs lora 0 "$cadre" train "$tmp/tiny.ini" --out "$tmp/lora" --set tune.method=lora \
     --set "model.init=$newest"
 faults merge "$clear" "$cadre" merge "$tmp/lora" --out "$tmp/r"

@@ -77,6 +77,31 @@ for form in llama gpt2; do
     done
 done
 
+# ---- an evaluation: of the pairs of the second step, after the first one ----
+{ head -n 41 "$samples/dpo/pairs.json" | sed '$ s/,$//'; echo "]"; } >"$tmp/eight.json"
+for row in llama gpt2 "llama model.head_rows=5" "gpt2 strategy.stack=tensor:2" \
+    "llama strategy.stack=pipeline:2,ddp:2"; do
+    form=${row%% *}
+    # by this seed the last four pairs are those for validation
+    # shellcheck disable=SC2046
+    train "$form" valid 0 train.precision=fp64 train.steps=1 train.eval_batches=0 \
+        data.path="$tmp/eight.json" data.valid_fraction=0.5 run.seed=6 \
+        $(cut -s -d ' ' -f 2- <<<"$row")
+    awk -v form=$form '
+        NR == FNR && $1 == form && $2 == "fp64" { want[$3 " " $4] = $5 }
+        NR == FNR { next }
+        { key = $1 " " $2 }
+        $2 ~ /^valid_l/ { sub(/ valid_/, " ", key); sub(/^1/, "2", key) }
+        key in want {
+            d = $3 - want[key]
+            n++
+            if (d > 1e-12 || d < -1e-12) { print $2, $3, "expected", want[key]; bad++ }
+        }
+        END { exit !(n == 9 + 3 && !bad) }' "$samples/dpo/golden.tsv" <(figures valid) ||
+        fail "$row: an evaluation has not the figures of PyTorch"
+    rm -r "$tmp/valid"
+done
+
 # ---- the first step: the reference is the model itself ----
 # begins FORM [s.k=v]...: with log 2 within an ulp, and no reward.
 begins() {
@@ -114,7 +139,9 @@ stacks=(ddp:2 "zero:2 zero.stage=1" "zero:2 zero.stage=2" "zero:2 zero.stage=3" 
 [ "$lean" = 0 ] || stacks=("zero:2 zero.stage=3" pipeline:2)
 for form in llama gpt2; do
     train "$form" "$form-exact" 0 "${bits[@]}"
-    figures "$form-exact" | grep '^3 valid_accuracy ' >/dev/null || fail "no evaluation"
+    for figure in accuracy logits/chosen logits/rejected; do
+        figures "$form-exact" | grep "^3 valid_$figure " >/dev/null || fail "no $figure"
+    done
     for stack in "${stacks[@]}"; do
         # shellcheck disable=SC2046,SC2086
         train "$form" sharded 0 "${bits[@]}" "strategy.stack=${stack%% *}" \
@@ -152,7 +179,7 @@ if [ -e "$standin/device_cuda.so" ]; then
         paste -d ' ' <(figures on-cpu) <(figures on-cuda) | awk '
             { d = $3 - $6; size = $3 < 0 ? -$3 : $3; n++ }
             d > 1e-4 * (size + 1) || d < -1e-4 * (size + 1) { bad++ }
-            END { exit !(n == 20 && !bad) }' || fail "$form: other figures on CUDA"
+            END { exit !(n == 22 && !bad) }' || fail "$form: other figures on CUDA"
         rm -r "$tmp/on-cpu" "$tmp/on-cuda"
     done
 else
@@ -184,11 +211,13 @@ same_run from from-on
 # ---- evaluating and merging a run ----
 for form in llama gpt2; do
     runs eval 0 "$cadre" eval "$tmp/$form-exact" --json
-    got=$(sed -nE 's/^ *"loss": ?([^,]*),?$/\1/p' "$tmp/eval.out")
-    want=$(figures "$form-exact" | awk '$1 == 6 && $2 == "valid_loss" { print $3 }')
-    awk -v a="$got" -v b="$want" \
-        'BEGIN { d = a - b; exit !(a > 0 && d < 1e-6 && d > -1e-6) }' ||
-        fail "$form: cadre eval finds a loss of $got, the run $want"
+    for figure in loss logits/chosen logits/rejected; do
+        got=$(sed -nE "s:^ *\"$figure\"\: ?([^,]*),?\$:\\1:p" "$tmp/eval.out")
+        want=$(figures "$form-exact" | awk -v f="valid_$figure" '$1 == 6 && $2 == f { print $3 }')
+        awk -v a="$got" -v b="$want" \
+            'BEGIN { d = a - b; exit !(a != 0 && d < 1e-6 && d > -1e-6) }' ||
+            fail "$form: cadre eval finds a $figure of $got, the run $want"
+    done
 done
 runs merge 0 "$cadre" merge "$tmp/gpt2-exact" --out "$tmp/merged"
 

@@ -111,6 +111,9 @@ struct cadre_eval {
     double loss_sum;
     int64_t n_targets;
     double *sequence_losses; /* (B) written: of each sequence; NULL: not wanted */
+    /* (B) written: sums over the targets of each sequence, of the mean of the logits
+     * over the vocabulary. NULL, as it must be without pairs to train on: not wanted */
+    double *sequence_logits;
     void *logits;
     int64_t some_rows;
     void (*each_rows)(void *arg, int64_t first, int64_t n);

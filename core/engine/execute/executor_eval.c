@@ -27,6 +27,22 @@ static int64_t loss_rows(const struct cadre_executor *exec,
     return classify ? eval->batch : eval->batch * eval->time;
 }
 
+static cadre_status give_logits(struct cadre_executor *exec,
+                                const struct cadre_eval *eval)
+{
+    struct cadre_device *device = exec->config.device;
+    const size_t rows = (size_t)loss_rows(exec, eval);
+    if (!eval->sequence_logits)
+        return CADRE_OK;
+    CADRE_TRY(device->ops->to_host(device, exec->logit_host, exec->logit_rows,
+                                   rows * sizeof *exec->logit_host));
+    for (int64_t b = 0; b < eval->batch; b++)
+        eval->sequence_logits[b] =
+            cadre_tree_sum(exec->logit_host + b * eval->time, (size_t)eval->time) /
+            (double)exec->config.model->config.vocab;
+    return CADRE_OK;
+}
+
 static cadre_status add_losses(struct cadre_executor *exec, struct cadre_eval *eval)
 {
     struct cadre_device *device = exec->config.device;
@@ -127,7 +143,7 @@ static cadre_status run_unit(struct cadre_executor *exec, struct cadre_eval *eva
     exec->pass.kv_cache = eval->kv_cache;
     exec->pass.positions = eval->positions;
     exec->pass.training = false;
-    exec->pass.logit_rows = NULL;
+    exec->pass.logit_rows = eval->sequence_logits ? exec->logit_rows : NULL;
     CADRE_TRY(cadre_executor_raise(exec, CADRE_BEFORE_FORWARD, (uint32_t)c, next, 0));
     CADRE_TRY(cadre_chain_await_unit(exec->config.chain, unit));
     CADRE_TRY(cadre_forms_decode(exec->config.store, unit));
@@ -135,6 +151,7 @@ static cadre_status run_unit(struct cadre_executor *exec, struct cadre_eval *eva
     CADRE_TRY(cadre_executor_raise(exec, CADRE_AFTER_FORWARD, (uint32_t)c, next, 0));
     if (head) {
         CADRE_TRY(add_losses(exec, eval));
+        CADRE_TRY(give_logits(exec, eval));
         CADRE_TRY(copy_logits(exec, eval));
     }
     return rc;
