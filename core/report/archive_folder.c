@@ -34,7 +34,7 @@ static size_t read_begin(const char *path, char *out, size_t size)
 
 bool cadre_archive_folder_is(const char *dir)
 {
-    char path[4096], begin[BLOCK];
+    char path[4096], begin[BLOCK] = "";
     const int n = snprintf(path, sizeof path, "%s/%s", dir, readme);
     return n > 0 && (size_t)n < sizeof path &&
            is_readme(begin, read_begin(path, begin, sizeof begin));

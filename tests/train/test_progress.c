@@ -37,7 +37,7 @@ static char *said(const char *sets, int64_t first, int64_t last, int64_t valid_a
     const struct cadre_step_report report = {.loss = 1.25};
     cadre_progress_init(&progress, spec, first, spec->steps);
     for (int64_t step = first + 1; step <= last; step++) {
-        struct cadre_valid_result valid = {step == valid_at, 1.5, 0, 4, 2};
+        struct cadre_valid_result valid = {step == valid_at, 1.5, 0, 4, 2, {0}};
         cadre_progress_step(&progress, step, &report, &valid);
     }
     cadre_progress_fini(&progress);
