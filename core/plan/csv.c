@@ -120,8 +120,7 @@ static cadre_status load(struct cadre_csv *csv, struct place at, char separator,
     size_t bytes = 0;
     *csv = (struct cadre_csv){0};
     cadre_status rc = cadre_path_read_file(path, FILE_BYTES, &csv->text, &bytes, err);
-    if (rc == CADRE_E_IO)
-        rc = CADRE_E_INVALID;
+    rc = cadre_error_of_input(rc, err);
     if (rc == CADRE_OK && strlen(csv->text) != bytes)
         rc = cadre_fail(err, CADRE_E_INVALID, "%s: has a zero byte, expected text",
                         path);

@@ -140,8 +140,8 @@ for kind in openmpi mpich; do
     # a script around each rank; `*` takes the launcher's ranks
     args "$kind-script" $small "strategy.stack=ddp:*"
     launch "$kind-script" "${command[@]}" sh -c '"$@"; exit $?' sh "$cadre" "${args[@]}"
-    # one that says what it believes
-    "${command[@]}" "$cadre" doctor >"$tmp/doctor" 2>&1
+    # one that says what it believes; Open MPI gives a terminal, where lines are broken
+    "${command[@]}" sh -c '"$1" doctor | cat' sh "$cadre" >"$tmp/doctor" 2>&1
     grep -E "^yes +launcher +(Open MPI|MPICH): rank 1 of 2, 1 of 2 on its machine" \
         "$tmp/doctor" >"$tmp/line" || { cat "$tmp/doctor"; fail "$kind: doctor"; }
     grep -E "^yes +launcher +the ranks meet at file://$TMPDIR/cadre-" "$tmp/doctor" \
