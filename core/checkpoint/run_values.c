@@ -30,17 +30,6 @@ static void hash_of_data(const struct cadre_rank *rank, char out[17])
     cadre_hash_hex(info.fingerprint, out);
 }
 
-/* NULL where there is none: ECG records have names. */
-static const char *holdout_of(const struct cadre_rank *rank,
-                              char out[CADRE_HOLDOUT_CHARS])
-{
-    struct cadre_dataset_info info = {0};
-    if (rank->spec->dataset)
-        cadre_dataset_info(rank->spec->dataset, &info);
-    cadre_holdout_write(&info.holdout, out);
-    return info.holdout.content ? out : NULL;
-}
-
 static cadre_status options_text(const struct cadre_options *options, char **text,
                                  struct cadre_error *err)
 {
@@ -89,11 +78,11 @@ cadre_status cadre_run_values_commit(const struct cadre_rank *rank,
      * fp16 run */
     size_t absent = run->model.dtype == CADRE_F16 ? 0 : scale->skipped > 0 ? 2 : 3;
     char *text = NULL, data[17], batch[32], lr[32], factor[32], good[32], skipped[32];
-    char gemm[GEMM_CHARS], parts[32], base[17], holdout[CADRE_HOLDOUT_CHARS];
-    struct cadre_text trained = {0};
+    char gemm[GEMM_CHARS], parts[32], base[17];
+    struct cadre_text trained = {0}, holdouts = {0};
     cadre_status rc = options_text(run->options, &text, err);
-    cadre_trained_list(run->dataset, &trained);
-    if (rc == CADRE_OK && trained.failed)
+    cadre_trained_list(run->dataset, run->config->model.init, &trained, &holdouts);
+    if (rc == CADRE_OK && (trained.failed || holdouts.failed))
         rc = cadre_no_memory(err, "the names of records");
     hash_of_data(rank, data);
     gemm_of(&rank->tuning, gemm);
@@ -110,7 +99,7 @@ cadre_status cadre_run_values_commit(const struct cadre_rank *rank,
     const bool based = has_base(run);
     struct cadre_manifest_value values[] = {
         {"train_records", trained.len > 0 ? cadre_text_str(&trained) : NULL},
-        {"holdout", holdout_of(rank, holdout)},
+        {"holdout", holdouts.len > 0 ? cadre_text_str(&holdouts) : NULL},
         {"base", based ? base : NULL},
         {"base_from", based ? from : NULL},
         {"data_fingerprint", data},
@@ -136,6 +125,7 @@ cadre_status cadre_run_values_commit(const struct cadre_rank *rank,
         rc = cadre_draft_commit(root, run->ranks, &manifest,
                                 (size_t)run->config->checkpoint.keep, err);
     cadre_text_fini(&trained);
+    cadre_text_fini(&holdouts);
     free(text);
     return rc;
 }

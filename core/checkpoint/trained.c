@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/checkpoint/trained.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,18 +9,9 @@
 #include "core/base/path.h"
 #include "core/checkpoint/format/checkpoint.h"
 
-static void append(struct cadre_text *out, const char *name)
+static void append(struct cadre_text *out, const char *between, const char *name)
 {
-    cadre_text_printf(out, "%s%s", out->len ? ", " : "", name);
-}
-
-void cadre_trained_list(const struct cadre_dataset *set, struct cadre_text *out)
-{
-    enum cadre_data_split split;
-    const char *name;
-    for (uint64_t i = 0; set && (name = cadre_dataset_record(set, i, &split)); i++)
-        if (split == CADRE_SPLIT_TRAIN)
-            append(out, name);
+    cadre_text_printf(out, "%s%s", out->len ? between : "", name);
 }
 
 /* Is `name` one of "100, 101"? */
@@ -32,6 +24,58 @@ static bool is_in(const char *list, const char *name)
     return false;
 }
 
+/* NULL where DIR is none of ours. */
+static cadre_status open_state(const char *dir, struct cadre_checkpoint **out,
+                               struct cadre_error *err)
+{
+    char *state = cadre_path_join(dir, "state.json");
+    const bool there = state && cadre_path_exists(state);
+    free(state);
+    *out = NULL;
+    return there ? cadre_checkpoint_open(dir, out, err) : CADRE_OK;
+}
+
+/* What `init` keeps is left out where it is gone by now: it was read when the run
+ * began. */
+static void list_former(const char *init, struct cadre_text *records,
+                        struct cadre_text *holdouts)
+{
+    struct cadre_checkpoint *checkpoint = NULL;
+    char name[256];
+    if (!*init || open_state(init, &checkpoint, NULL) != CADRE_OK || !checkpoint)
+        return;
+    const char *list = cadre_checkpoint_value(checkpoint, "train_records");
+    for (const char *at = list; at && *at; at += strspn(at, ", ")) {
+        const size_t n = strcspn(at, ",");
+        snprintf(name, sizeof name, "%.*s", (int)n, at);
+        if (!is_in(cadre_text_str(records), name))
+            append(records, ", ", name);
+        at += n;
+    }
+    list = cadre_checkpoint_value(checkpoint, "holdout");
+    if (list && !strstr(cadre_text_str(holdouts), list))
+        append(holdouts, "; ", list);
+    cadre_checkpoint_close(checkpoint);
+}
+
+void cadre_trained_list(const struct cadre_dataset *set, const char *init,
+                        struct cadre_text *records, struct cadre_text *holdouts)
+{
+    struct cadre_dataset_info info = {0};
+    char line[CADRE_HOLDOUT_CHARS];
+    enum cadre_data_split split;
+    const char *name;
+    for (uint64_t i = 0; set && (name = cadre_dataset_record(set, i, &split)); i++)
+        if (split == CADRE_SPLIT_TRAIN)
+            append(records, ", ", name);
+    if (set)
+        cadre_dataset_info(set, &info);
+    cadre_holdout_write(&info.holdout, line);
+    if (info.holdout.content)
+        append(holdouts, "; ", line);
+    list_former(init, records, holdouts);
+}
+
 static void find_records(const char *list, const struct cadre_dataset *set,
                          struct cadre_text *out)
 {
@@ -39,7 +83,7 @@ static void find_records(const char *list, const struct cadre_dataset *set,
     const char *name;
     for (uint64_t i = 0; list && (name = cadre_dataset_record(set, i, &split)); i++)
         if (split == CADRE_SPLIT_VALID && is_in(list, name))
-            append(out, name);
+            append(out, ", ", name);
 }
 
 static void find_share(const char *kept, const struct cadre_dataset *set,
@@ -47,24 +91,30 @@ static void find_share(const char *kept, const struct cadre_dataset *set,
 {
     struct cadre_dataset_info info;
     struct cadre_holdout then;
-    if (!kept || !cadre_holdout_parse(kept, &then))
-        return;
+    char line[CADRE_HOLDOUT_CHARS];
     cadre_dataset_info(set, &info);
-    out->share = cadre_holdout_seen(&then, &info.holdout);
-    out->fraction = (double)then.held / (double)then.count;
+    for (const char *at = kept; at && *at; at += strspn(at, "; ")) {
+        const size_t n = strcspn(at, ";");
+        snprintf(line, sizeof line, "%.*s", (int)n, at);
+        at += n;
+        if (!cadre_holdout_parse(line, &then))
+            continue;
+        const double share = cadre_holdout_seen(&then, &info.holdout);
+        if (share > out->share) {
+            out->share = share;
+            out->fraction = (double)then.held / (double)then.count;
+        }
+    }
 }
 
 cadre_status cadre_trained_find(const char *dir, const struct cadre_dataset *set,
                                 struct cadre_met *out, struct cadre_error *err)
 {
-    struct cadre_checkpoint *checkpoint = NULL;
-    char *state = cadre_path_join(dir, "state.json");
-    bool there = state && cadre_path_exists(state);
-    free(state);
+    struct cadre_checkpoint *checkpoint;
     *out = (struct cadre_met){0};
-    if (!there)
+    CADRE_TRY(open_state(dir, &checkpoint, err));
+    if (!checkpoint)
         return CADRE_OK;
-    CADRE_TRY(cadre_checkpoint_open(dir, &checkpoint, err));
     find_records(cadre_checkpoint_value(checkpoint, "train_records"), set,
                  &out->records);
     find_share(cadre_checkpoint_value(checkpoint, "holdout"), set, out);

@@ -11,18 +11,20 @@
 struct cadre_met {
     struct cadre_text records; /* wfdb: "100, 101"; the caller calls its fini */
     double share; /* of other data: 0 to 1 of its bytes, tokens, images or records */
-    double
-        fraction; /* where share > 0: the data.valid_fraction that was trained with */
+    double fraction; /* where share > 0: the data.valid_fraction of the run that saw
+                        most */
 };
 
-/* Append "100, 101": the training records of the set; nothing for text and tokens, and
- * for NULL. */
-void cadre_trained_list(const struct cadre_dataset *set, struct cadre_text *out);
+/* What a run on `set` (may be NULL) trains on, and what the checkpoint that it starts
+ * from, `init` ("": none), was trained on: append "100, 101", names of ECG records, and
+ * of other data the lines of cadre_holdout_write, "; " between them. */
+void cadre_trained_list(const struct cadre_dataset *set, const char *init,
+                        struct cadre_text *records, struct cadre_text *holdouts);
 
-/* What of the validation split of `set` DIR was trained on, by its last run. Nothing
- * where DIR is a Hugging Face folder, a checkpoint of an earlier build that kept no
- * such values, or one of other contents. *out is written also on failure. Errors: as
- * cadre_checkpoint_open. */
+/* What of the validation split of `set` DIR was trained on, by its run or by those that
+ * it started from. Nothing where DIR is a Hugging Face folder, a checkpoint of an
+ * earlier build that kept no such values, or one of other contents. *out is written
+ * also on failure. Errors: as cadre_checkpoint_open. */
 cadre_status cadre_trained_find(const char *dir, const struct cadre_dataset *set,
                                 struct cadre_met *out, struct cadre_error *err);
 

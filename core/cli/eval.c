@@ -90,12 +90,19 @@ static void print_classes(struct outcome *o)
     cadre_text_fini(&left_out);
 }
 
+/* The folder that what has been trained is from. */
+static const char *source_of(const struct outcome *o)
+{
+    const struct cadre_config *config = &o->spec->config;
+    return *config->tune.adapter ? config->tune.adapter : config->model.init;
+}
+
 static void print_text(struct outcome *o)
 {
     const struct cadre_evaluation *e = &o->eval;
     const bool pairs = o->spec->data_info.pairs;
     struct cadre_text records = {0};
-    print_line(o, "parameters", "%s", o->spec->config.model.init);
+    print_line(o, "parameters", "%s", source_of(o));
     list_records(o->spec, &records);
     o->lost = o->lost || records.failed;
     if (records.len)
@@ -120,13 +127,6 @@ static void print_text(struct outcome *o)
                    o->bigram, e->loss < o->bigram ? "below it" : "not below it");
     if (e->classes > 0)
         print_classes(o);
-}
-
-/* The folder that what has been trained is from. */
-static const char *source_of(const struct outcome *o)
-{
-    const struct cadre_config *config = &o->spec->config;
-    return *config->tune.adapter ? config->tune.adapter : config->model.init;
 }
 
 static cadre_status print_json(const struct outcome *o, struct cadre_error *err)

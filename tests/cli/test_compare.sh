@@ -72,6 +72,10 @@ want=5
 says price "fail-if 'price.three. > -99 %' (holds|is undecided): price.three. is"
 grep -A 5 '"exact_price"' "$tmp/price/report.json" | grep '"without": "two"' >/dev/null ||
     fail "price: report.json has no exact_price"
+settings compare.perturb=no
+runs apart 0 "$cadre" compare "$tmp/text.ini" --out "$tmp/apart" --set compare.time=no "${sets[@]}" \
+    --set "compare.runs=two, three"
+! grep -q '^Exact mode costs' "$tmp/apart.out" || fail "apart: a price of trainings apart in time"
 cp "$tmp/plain.ini" "$tmp/text.ini"
 
 compare near 2

@@ -190,7 +190,10 @@ grep -q "^2 runs in '$tmp/several'" "$tmp/several.out" || fail "several: $(cat "
 grep -q "^  $tmp/several/runs/b  died  step" "$tmp/several.out" || fail "several: no run b"
 runs several 0 "$cadre" top "$tmp/several" --json
 grep -q '"state": "stopped"' "$tmp/several.out" || fail "several: $(cat "$tmp/several.out")"
-# a comparison is over where its report is there and no run is at work
+# a folder of runs is over where none is at work, a comparison where its report is there too
+runs ended 0 timeout "$hang" "$cadre" top "$tmp/several"
+grep -q "^2 runs in '$tmp/several'" "$tmp/ended.out" || fail "ended: $(cat "$tmp/ended.out")"
+: >"$tmp/several/comparison.ini"
 : >"$tmp/several/report.json"
 runs over 0 timeout "$hang" "$cadre" top "$tmp/several"
 grep -q "^2 runs in '$tmp/several'" "$tmp/over.out" || fail "over: $(cat "$tmp/over.out")"

@@ -134,3 +134,14 @@ runs half 0 "$cadre" eval "$tmp/zero/config.ini" --from "$tmp/zero" --set data.v
 grep -q "^of these, trained on  *about 80 %$" "$tmp/half.out" || fail "$(cat "$tmp/half.out")"
 grep -q "was trained on 80 % of the validation data; .*data.valid_fraction = 0.1," "$tmp/half.log" ||
     fail "$(cat "$tmp/half.log")"
+
+# ... also of the run that it started from, whose data is met here and not in its own training
+seen=$(last beats)
+train ecg warm 0 train.steps=1 "model.init=$seen" "data.valid_records=100, 119"
+runs carried 0 "$cadre" eval "$tmp/ecg.ini" --from "$tmp/warm" --set data.valid_records=100
+grep -q "^of these, trained on  *100$" "$tmp/carried.out" ||
+    fail "what model.init was trained on is forgotten: $(cat "$tmp/carried.out")"
+train text warm-text 0 train.steps=1 "model.init=$(last zero)" data.valid_fraction=0.5
+runs later-half 0 "$cadre" eval "$tmp/zero/config.ini" --from "$tmp/warm-text" --set data.valid_fraction=0.5
+grep -q "^of these, trained on  *about 80 %$" "$tmp/later-half.out" ||
+    fail "what model.init was trained on is forgotten: $(cat "$tmp/later-half.out")"

@@ -400,6 +400,8 @@ static void say_price(struct cadre_sentences *s, const struct cadre_comparison *
     enum cadre_tone tone = CADRE_TONE_OPEN;
     enum cadre_speed_verdict verdict = judge_price(c, exact, plain);
     cadre_figure_percent_range(price, range, sizeof range);
+    if (c->n_pieces == 0)
+        return; /* trainings apart in time: a price of the machine's other work */
     if (verdict == CADRE_SPEED_NOT_RANKED) {
         cadre_text_printf(&text, "Exact mode costs %.1f %% by these times: not ranked",
                           100 * price->value);
