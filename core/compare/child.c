@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/report/run_end.h"
+
 static void describe(const struct cadre_child *child,
                      const struct cadre_process_end *end,
                      struct cadre_child_failure *failure)
@@ -16,10 +18,14 @@ static void describe(const struct cadre_child *child,
         snprintf(failure->text, sizeof failure->text, "run %s was ended by %s",
                  child->name, failure->why);
     } else {
-        snprintf(failure->why, sizeof failure->why, "exit status %d", end->status);
+        struct cadre_run_end said; /* what a reader of the report has not above */
+        cadre_run_end_read(child->folder, &said);
+        snprintf(failure->why, sizeof failure->why, "exit status %d%s%s", end->status,
+                 *said.why ? ": " : "", said.why);
         snprintf(failure->text, sizeof failure->text,
-                 "run %s failed with %s, for the reason above; its folder is '%s'",
-                 child->name, failure->why, child->folder);
+                 "run %s failed with exit status %d, for the reason above; its folder "
+                 "is '%s'",
+                 child->name, end->status, child->folder);
     }
 }
 

@@ -18,7 +18,7 @@ struct cadre_child_failure {
     bool failed;
     cadre_status status; /* INVALID: it refused its settings, else ABORTED */
     char text[512]; /* one line for the log: which run, how, its folder */
-    char why[128]; /* "exit status 3" */
+    char why[320]; /* "exit status 1: the loss is not finite", as its ranks said */
 };
 
 /* Run it and wait. A training that fails is no error: *failure says so.

@@ -84,7 +84,7 @@ size_t cadre_timetable_choose(struct cadre_comparison *c, size_t *timed)
     if (asked == 0)
         snprintf(c->unranked, sizeof c->unranked, "%s", base->untimed);
     else if (*base->untimed)
-        snprintf(c->unranked, sizeof c->unranked, "the baseline is not timed: %.120s",
+        snprintf(c->unranked, sizeof c->unranked, "the baseline is not timed: %.280s",
                  base->untimed);
     else if (n < 2 && to_target == 0)
         snprintf(c->unranked, sizeof c->unranked, "fewer than two runs can be timed");

@@ -78,6 +78,15 @@ runs apart 0 "$cadre" compare "$tmp/text.ini" --out "$tmp/apart" --set compare.t
 ! grep -q '^Exact mode costs' "$tmp/apart.out" || fail "apart: a price of trainings apart in time"
 cp "$tmp/plain.ini" "$tmp/text.ini"
 
+# a run that fails by itself: the report has its reason, which its reader has not above
+printf 'optim.name = sgd\noptim.lr = 1000\noptim.clip = 0\n' >>"$tmp/text.ini"
+compare reason 1 compare.time=no compare.perturb=no
+for form in report.json report.md report.html; do
+    grep -q 'exit status 1: .*the loss is not finite at step' "$tmp/reason/$form" ||
+        fail "reason: $form does not say why two failed: $(grep failure "$tmp/reason/report.json")"
+done
+cp "$tmp/plain.ini" "$tmp/text.ini"
+
 compare near 2
 says near 'holds a comparison already'
 

@@ -144,8 +144,8 @@ struct cadre_compared_run {
     struct cadre_options *options; /* resolved; owned, may be NULL */
     /* results of the run; filled by the caller */
     struct cadre_record record; /* of the training that is judged for equality */
-    char failure[256]; /* why it has no record, "" if it has one */
-    char untimed[160]; /* why no pieces of it are timed, "" if some are */
+    char failure[320]; /* why it has no record, "" if it has one */
+    char untimed[320]; /* why no pieces of it are timed, "" if some are */
     bool lost; /* for a piece of it failed */
     struct cadre_step_parts *parts; /* (n_parts) of its timed pieces but the warm-up's:
                                        fractions of a step; owned */
@@ -206,7 +206,7 @@ struct cadre_comparison {
     struct cadre_piece *target_piece; /* owned; of the baseline and of runs to_target, a
                                          seed a round; period_s is all their time */
     size_t n_target_pieces;
-    char unranked[160]; /* why no run is ranked, "" if some may be */
+    char unranked[320]; /* why no run is ranked, "" if some may be */
     /* arranged and filled by the caller, owned */
     struct cadre_perturbation *perturbation;
     size_t n_perturbations;

@@ -175,7 +175,7 @@ static void withhold(struct cadre_speed_run *speed, const char *why)
 {
     speed->verdict = CADRE_SPEED_NOT_RANKED;
     speed->leading = false;
-    snprintf(speed->why, sizeof speed->why, "%s", why);
+    snprintf(speed->why, sizeof speed->why, "%.*s", (int)sizeof speed->why - 1, why);
 }
 
 static void finish(struct cadre_comparison *c)
