@@ -39,18 +39,6 @@ template <> __device__ __forceinline__ uint32_t cadre_pack2<f16>(float low, floa
 #endif
 }
 
-/* 2^x by the hardware, to about 2 units in the last place; subnormals become 0. */
-static __device__ __forceinline__ float cadre_exp2(float x)
-{
-#ifdef __CUDA_ARCH__
-    float y;
-    asm("ex2.approx.ftz.f32 %0,%1;" : "=f"(y) : "f"(x));
-    return y;
-#else
-    return exp2f(x);
-#endif
-}
-
 #define CADRE_MMA_WARPS 4
 #define CADRE_MMA_THREADS (32 * CADRE_MMA_WARPS)
 

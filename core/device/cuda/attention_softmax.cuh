@@ -9,7 +9,6 @@
 
 #include "core/device/cuda/attention_mma.cuh"
 
-static const float CADRE_LOG2_E = 1.44269504088896341f;
 static const float CADRE_LN_2 = 0.69314718055994531f;
 
 /* State of a warp between tiles; sums are this lane's part. */

@@ -177,6 +177,32 @@ template <class T> __device__ static inline T block_max(T x, T *room)
 
 /* ---- functions ---- */
 
+/* 2^x and 1 / x by the hardware, to about 2 units in the last place; subnormals are 0.
+ */
+static __device__ __forceinline__ float cadre_exp2(float x)
+{
+#ifdef __CUDA_ARCH__
+    float y;
+    asm("ex2.approx.ftz.f32 %0,%1;" : "=f"(y) : "f"(x));
+    return y;
+#else
+    return exp2f(x);
+#endif
+}
+
+static __device__ __forceinline__ float cadre_reciprocal(float x)
+{
+#ifdef __CUDA_ARCH__
+    float y;
+    asm("rcp.approx.ftz.f32 %0,%1;" : "=f"(y) : "f"(x));
+    return y;
+#else
+    return 1 / x;
+#endif
+}
+
+static const float CADRE_LOG2_E = 1.44269504088896341f;
+
 /* exp for elements of T: the hardware's where T has no more than 11 bits. */
 template <class T, class W> __device__ static inline W exp_of(W x)
 {
@@ -195,11 +221,10 @@ template <class W> __device__ static inline W sigmoid(W x)
 /* sigmoid for elements of T, as exp_of. */
 template <class T, class W> __device__ static inline W sigmoid_of(W x)
 {
-#ifdef __CUDA_ARCH__
-    if (sizeof(T) == 2)
-        return (W)__fdividef(1.0f, 1.0f + __expf(-(float)x));
-#endif
-    return sigmoid(x);
+    if constexpr (sizeof(T) == 2)
+        return cadre_reciprocal(1 + cadre_exp2(-CADRE_LOG2_E * x));
+    else
+        return sigmoid(x);
 }
 
 #define CADRE_GELU_A 0.7978845608028653559 /* sqrt(2 / pi) */

@@ -50,7 +50,7 @@ template <class T> struct swiglu_fwd {
         const pack<T> u = load<N>(up + i, left, vec);
         for (int j = 0; j < N; j++) {
             const wide_t<T> v = widen(g.v[j]);
-            g.v[j] = narrow<T>(v * sigmoid(v) * widen(u.v[j]));
+            g.v[j] = narrow<T>(v * sigmoid_of<T>(v) * widen(u.v[j]));
         }
         store<N>(y + i, g, left, vec);
     }
@@ -68,7 +68,7 @@ template <class T> struct swiglu_bwd {
         pack<T> u = load<N>(up + i, left, vec);
         const pack<T> d = load<N>(dy + i, left, vec);
         for (int j = 0; j < N; j++) {
-            const W v = widen(g.v[j]), s = sigmoid(v), by = widen(d.v[j]);
+            const W v = widen(g.v[j]), s = sigmoid_of<T>(v), by = widen(d.v[j]);
             const W slope = s + v * s * ((W)1 - s);
             g.v[j] = narrow<T>(by * widen(u.v[j]) * slope);
             u.v[j] = narrow<T>(by * (v * s));

@@ -302,6 +302,17 @@ static void ropes(struct parity *p, uint32_t dtype)
         compare_rope(p, dtype, large[i]);
 }
 
+/* Rows as wide as a block keeps in registers; and more of them than all blocks take in
+ * a turn, which is too much for the stand-in. */
+static void wide_norms(struct parity *p, uint32_t dtype)
+{
+    compare_norm(p, dtype, (struct norm){{6, 520}, false, PLAIN});
+    if (p->real)
+        compare_norm(p, dtype, (struct norm){{2117, 520}, true, FUSED});
+    if (p->real)
+        compare_norm(p, dtype, (struct norm){{1061, 1032}, false, IN_PLACE});
+}
+
 /* Every form in small, some in large. */
 static void one_shape(struct parity *p, uint32_t dtype, struct shape s, int i)
 {
@@ -327,6 +338,7 @@ void parity_rows(struct parity *p)
         }
     for (int d = 0; d < 4; d++) {
         ropes(p, parity_dtypes[d]);
+        wide_norms(p, parity_dtypes[d]);
         compare_bias(p, parity_dtypes[d], (struct sum){{257, 7}, 1});
         if (p->real) /* as wide as a vocabulary */
             compare_bias(p, parity_dtypes[d], (struct sum){{9, 50257}, 0});
