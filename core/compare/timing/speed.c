@@ -15,10 +15,13 @@
  * in four of five tries: the width is some 2 standard errors. */
 #define DETECTABLE_WIDTHS 1.5
 
-/* Rounds that are looked at: all, or those that were not disturbed. */
+/* Rounds that are looked at: all, or those that were not disturbed. What all of them
+ * show is corrected for many runs; the others must only show it again, pair by pair:
+ * the correction would ask for more rounds than may be left. */
 struct view {
     const struct cadre_rounds *rounds;
     const struct cadre_speed_input *input;
+    bool corrected;
     size_t row[CADRE_SIGNED_RANK_MAX], n;
 };
 
@@ -26,7 +29,7 @@ static cadre_status open_view(struct view *view, const struct cadre_rounds *roun
                               const struct cadre_speed_input *input, bool disturbed,
                               struct cadre_error *err)
 {
-    *view = (struct view){.rounds = rounds, .input = input};
+    *view = (struct view){.rounds = rounds, .input = input, .corrected = disturbed};
     if (rounds->n > CADRE_SIGNED_RANK_MAX)
         return cadre_fail(err, CADRE_E_INVALID,
                           "%zu rounds, at most %d can be judged: take fewer rounds",
@@ -99,15 +102,16 @@ static double control_of(const struct view *view, size_t run)
         0.5 * (cadre_quantile(x, view->n, 0.975) - cadre_quantile(x, view->n, 0.025)));
 }
 
-/* The speedup that would have been shown, at the strictest level of Holm's steps. */
+/* The speedup that would have been shown, at the strictest level of the tests. */
 static cadre_status detectable(const struct view *view, size_t run, size_t others,
                                double *out, struct cadre_error *err)
 {
     double x[CADRE_SIGNED_RANK_MAX];
     struct cadre_interval ratio;
+    const double tests = view->corrected ? (double)others : 1;
     log_ratios(view, run, view->input->baseline, x);
-    CADRE_TRY(cadre_signed_rank_interval(x, view->n, CADRE_SPEED_ALPHA / (double)others,
-                                         &ratio, err));
+    CADRE_TRY(
+        cadre_signed_rank_interval(x, view->n, CADRE_SPEED_ALPHA / tests, &ratio, err));
     *out = (1 + view->input->margin) *
            exp(DETECTABLE_WIDTHS * 0.5 * (ratio.high - ratio.low));
     return CADRE_OK;
@@ -155,6 +159,7 @@ static cadre_status p_faster(const struct view *view, size_t a, size_t b, double
 /* What one view of the rounds says. Arrays of a run each, owned. */
 struct ranking {
     size_t n;
+    bool corrected;
     double *p; /* [a][b] of "a is faster than b" */
     enum cadre_speed_verdict *verdict;
     bool *leading;
@@ -193,6 +198,17 @@ static cadre_status ranking_init(struct ranking *ranking, size_t n,
     return cadre_no_memory(err, "the ranking of %zu runs", n);
 }
 
+/* Which of the m p-values in `family` show something, in reject[]. */
+static void test_family(struct ranking *ranking, size_t m)
+{
+    if (ranking->corrected) {
+        cadre_holm(ranking->family, m, CADRE_SPEED_ALPHA, ranking->reject);
+        return;
+    }
+    for (size_t i = 0; i < m; i++)
+        ranking->reject[i] = ranking->family[i] <= CADRE_SPEED_ALPHA;
+}
+
 /* Is `run` faster than each other timed one? reject[] says so of each, in the order of
  * the runs with `run` and those not timed left out. Returns how many others there are.
  */
@@ -203,7 +219,7 @@ static size_t test_against_others(struct ranking *ranking, const bool *timed,
     for (size_t i = 0; i < ranking->n; i++)
         if (i != run && timed[i])
             ranking->family[m++] = ranking->p[run * ranking->n + i];
-    cadre_holm(ranking->family, m, CADRE_SPEED_ALPHA, ranking->reject);
+    test_family(ranking, m);
     return m;
 }
 
@@ -217,7 +233,7 @@ static void rank_against_baseline(struct ranking *ranking, const bool *timed,
             ranking->family[m++] =
                 fmin(ranking->p[i * n + baseline], ranking->p[baseline * n + i]);
     }
-    cadre_holm(ranking->family, m, CADRE_SPEED_ALPHA, ranking->reject);
+    test_family(ranking, m);
     m = 0;
     for (size_t i = 0; i < n; i++)
         if (i != baseline && timed[i] && ranking->reject[m++])
@@ -247,6 +263,7 @@ static cadre_status rank(const struct view *view, size_t least, struct ranking *
                          struct cadre_error *err)
 {
     const struct cadre_rounds *rounds = view->rounds;
+    ranking->corrected = view->corrected;
     for (size_t a = 0; a < ranking->n; a++)
         for (size_t b = 0; b < ranking->n; b++)
             if (a != b && rounds->timed[a] && rounds->timed[b])

@@ -15,7 +15,8 @@
  * disturb nothing. Every verdict is made with and without the disturbed rounds; where
  * the two differ, no difference was shown. Fewer than six rounds that are not
  * disturbed: not ranked. So a false alarm needs one of the exact test of all rounds,
- * whatever is taken for disturbed.
+ * whatever is taken for disturbed; the undisturbed ones are asked for each pair by
+ * itself, at 5 % without Holm, since they may be too few for him to reject at all.
  *
  * Against the baseline a run is faster or slower if the interval of its speedup lies
  * beyond the margin, after Holm over all runs. A run is the fastest if it is faster
