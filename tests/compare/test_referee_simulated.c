@@ -86,6 +86,23 @@ static double neighbour(struct machine *m, struct cadre_piece *piece)
     return m->scale * normal(m) + (m->state > 0 ? 0.4 : 0);
 }
 
+/* A hypervisor that takes up to a third of the core, for some pieces on end. */
+static double stolen(struct machine *m, struct cadre_piece *piece)
+{
+    if (m->at == 0 || uniform(m) < 0.3)
+        m->state = uniform(m) / 3;
+    piece->load.foreign_s = m->state;
+    return m->scale * normal(m) - log1p(-m->state);
+}
+
+/* The same, whenever run 1 is on, and never else. */
+static double against_one(struct machine *m, struct cadre_piece *piece)
+{
+    m->state = piece->run == 1 ? 0.05 + uniform(m) / 3 : 0;
+    piece->load.foreign_s = m->state;
+    return m->scale * normal(m) - log1p(-m->state);
+}
+
 static const struct noise noises[] = {
     {"autoregressive", autoregressive},
     {"drift", drift},
@@ -93,6 +110,7 @@ static const struct noise noises[] = {
     {"outliers", outliers},
     {"starts", starts},
     {"neighbour", neighbour},
+    {"stolen", stolen},
 };
 enum { NOISES = sizeof noises / sizeof noises[0] };
 
@@ -217,6 +235,8 @@ START_TEST(power_by_noise)
         for (size_t s = 0; s < 3; s++) {
             struct trial trial = {&noises[i], 2, scales[s], 0.01, 1, false};
             struct tally none = try_often(&trial, times);
+            if (none.sized == 0) /* hardly a round is undisturbed */
+                continue;
             printf("%-14s of %3.1f %%, found ", noises[i].name, 100 * scales[s]);
             for (size_t e = 0; e < 3; e++) {
                 trial.speedup = effects[e];
@@ -229,6 +249,39 @@ START_TEST(power_by_noise)
                 noises[i].next == starts)
                 ck_assert_int_ge(got.found, 2 * times / 3);
         }
+}
+END_TEST
+
+/* Load that follows one run makes no difference between equal ones. */
+START_TEST(load_against_one_run)
+{
+    static const struct noise noise = {"against one", against_one};
+    int times = test_lean() ? 100 : 2000;
+    for (size_t runs = 2; runs <= 4; runs += 2) {
+        struct trial trial = {&noise, runs, 0.02, 0, 1, false};
+        struct tally got = try_often(&trial, times);
+        printf("%zu runs, load against one: %d of %d false alarms\n", runs, got.alarms,
+               times);
+        ck_assert_int_eq(got.alarms, 0);
+        ck_assert_int_eq(got.unranked, times);
+    }
+}
+END_TEST
+
+/* Hardly a round is undisturbed, and twice as fast is found all the same. */
+START_TEST(large_difference_despite_load)
+{
+    static const struct noise noise = {"stolen", stolen};
+    int times = test_lean() ? 100 : 2000;
+    for (size_t runs = 2; runs <= 4; runs += 2) {
+        struct trial trial = {&noise, runs, 0.02, 0.01, 2, false};
+        struct tally got = try_often(&trial, times);
+        printf("%zu runs, twice as fast: found in %.1f %%, wrong %d\n", runs,
+               percent(got.found, times), got.wrong);
+        ck_assert_int_eq(got.wrong, 0);
+        ck_assert_int_ge(got.found, 8 * times / 10);
+        ck_assert_int_ge(got.covered, 95 * times / 100);
+    }
 }
 END_TEST
 
@@ -252,6 +305,8 @@ Suite *test_suite(void)
     tcase_add_test(tc, false_alarms_of_four_runs);
     tcase_add_test(tc, false_alarms_of_single_starts);
     tcase_add_test(tc, power_by_noise);
+    tcase_add_test(tc, load_against_one_run);
+    tcase_add_test(tc, large_difference_despite_load);
     tcase_add_test(tc, upper_bound_of_a_rate);
     suite_add_tcase(s, tc);
     return s;

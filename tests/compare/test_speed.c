@@ -246,6 +246,41 @@ START_TEST(few_undisturbed_rounds_of_many_runs)
 }
 END_TEST
 
+/* All rounds are disturbed, by a tenth of a core. One run is twice as fast, which that
+ * cannot explain; one is 15 % slower, which it can: (1 - 0.1)^2 = 0.81. */
+START_TEST(what_load_cannot_explain)
+{
+    const double time[] = {0.1, 0.05, 0.115};
+    make_rounds(time, 3, 8, 0.003);
+    for (size_t i = 0; i < input.n_pieces; i++)
+        pieces[i].load.foreign_s = 0.1;
+    judge();
+    ck_assert_uint_eq(speed.n_disturbed, 8);
+    ck_assert(speed.despite_load);
+    ck_assert_int_eq(speed.run[0].verdict, CADRE_SPEED_NO_DIFFERENCE);
+    ck_assert_int_eq(speed.run[1].verdict, CADRE_SPEED_FASTER);
+    ck_assert_str_eq(speed.run[1].why, "");
+    ck_assert_double_eq_tol(speed.run[1].speedup.value, 2, 0.02);
+    ck_assert_double_eq_tol(speed.run[1].speedup.low, 2 * 0.81, 0.03);
+    ck_assert_double_eq_tol(speed.run[1].speedup.high, 2 / 0.81, 0.03);
+    ck_assert(isnan(speed.run[1].overhead_s.low));
+    ck_assert_int_eq(speed.run[2].verdict, CADRE_SPEED_NOT_RANKED);
+    ck_assert_str_eq(speed.run[2].why, "the machine was disturbed in 8 of 8 rounds; 6 "
+                                       "undisturbed ones are needed");
+    ck_assert_int_eq((int)speed.fastest, 1);
+    ck_assert(speed.run[1].leading && !speed.run[0].leading && !speed.run[2].leading);
+
+    /* a core for itself may have stood in the way all the time */
+    for (size_t i = 0; i < input.n_pieces; i++)
+        pieces[i].load.foreign_s = 1;
+    judge();
+    ck_assert(!speed.despite_load);
+    for (int i = 0; i < 3; i++)
+        ck_assert_int_eq(speed.run[i].verdict, CADRE_SPEED_NOT_RANKED);
+    ck_assert_int_eq((int)speed.fastest, -1);
+}
+END_TEST
+
 /* The same pieces with names exchanged give the mirrored result. */
 START_TEST(labels_do_not_matter)
 {
@@ -402,6 +437,7 @@ Suite *test_suite(void)
     tcase_add_test(tc, load_through_one_runs_pieces);
     tcase_add_test(tc, verdict_with_and_without_disturbed_rounds);
     tcase_add_test(tc, few_undisturbed_rounds_of_many_runs);
+    tcase_add_test(tc, what_load_cannot_explain);
     tcase_add_test(tc, labels_do_not_matter);
     tcase_add_test(tc, overhead_of_more_ranks);
     tcase_add_test(tc, one_piece_a_round);

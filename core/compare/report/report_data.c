@@ -373,6 +373,7 @@ static void put_head(struct cadre_json *json, const struct cadre_comparison *c)
     put_text(json, "unranked", c->unranked);
     cadre_json_put_i64(json, "rounds", (int64_t)speed->n_rounds);
     cadre_json_put_i64(json, "disturbed_rounds", (int64_t)speed->n_disturbed);
+    cadre_json_put_bool(json, "despite_load", speed->despite_load);
     cadre_json_put_bool(json, "mirrored", c->mirrored);
     cadre_json_put_f64(json, "margin", c->margin);
     cadre_json_put_f64(json, "target", c->target > 0 ? c->target : (double)NAN);

@@ -178,8 +178,8 @@ static void say_verdict(struct cadre_sentences *s, const struct cadre_comparison
     add(s, tone, &text);
 }
 
-static void say_nothing_cadre_report_is_ranked(struct cadre_sentences *s,
-                                               const struct cadre_comparison *c)
+static void say_none_is_ranked(struct cadre_sentences *s,
+                               const struct cadre_comparison *c)
 {
     struct cadre_text text = {0};
     const char *why = c->unranked;
@@ -248,7 +248,7 @@ void cadre_sentences_speed(struct cadre_sentences *s, const struct cadre_compari
     for (size_t i = 0; i < c->n; i++)
         ranked = ranked || cadre_report_is_ranked(&c->run[i]);
     if (!ranked)
-        say_nothing_cadre_report_is_ranked(s, c);
+        say_none_is_ranked(s, c);
     else if (cadre_report_fastest(c) >= 0)
         say_the_fastest(s, c);
     else

@@ -13,6 +13,12 @@
 #define MAD_TO_SIGMA 1.4826
 enum { LEAST_CONTROLS = 4 }; /* fewer have no spread to speak of */
 
+/* Another process that is busy for a share f of a piece holds it up for f at most, by
+ * turns on its core or by taking its memory's bandwidth; counted twice, for caches and
+ * clocks that come back later. Limited, so that sums stay numbers. */
+#define TAKEN_TIMES 2
+#define TAKEN_MOST 10.0
+
 /* ---- pieces to rounds ---- */
 
 static int by_number(const void *a, const void *b)
@@ -86,6 +92,15 @@ static cadre_status place_pieces(struct cadre_rounds *rounds,
     return CADRE_OK;
 }
 
+/* Of a piece, were its round disturbed; 0 where other processes are not known. */
+static double taken_of(const struct cadre_piece *piece)
+{
+    if (!(piece->load.wall_s > 0) || !(piece->load.foreign_s > 0))
+        return 0;
+    double left = 1 - fmin(1, piece->load.foreign_s / piece->load.wall_s);
+    return fmin(TAKEN_MOST, -TAKEN_TIMES * log(left));
+}
+
 static void fill_value(struct cadre_round_value *value,
                        const struct cadre_piece *const piece[2])
 {
@@ -94,6 +109,7 @@ static void fill_value(struct cadre_round_value *value,
     *value = (struct cadre_round_value){
         .log_t = 0.5 * (first_log + second_log),
         .control = piece[1] ? first_log - second_log : NAN,
+        .taken = 0.5 * (taken_of(piece[0]) + taken_of(second)),
         .bubble_fraction = 0.5 * (piece[0]->bubble_fraction + second->bubble_fraction),
         .comm_exposed_s = 0.5 * (piece[0]->comm_exposed_s + second->comm_exposed_s),
     };
@@ -235,6 +251,21 @@ static cadre_status mark_outlying(struct cadre_rounds *rounds, double margin,
     return CADRE_OK;
 }
 
+/* What a piece took longer than the run's other one may have been taken too. */
+static void settle_taken(struct cadre_rounds *rounds)
+{
+    for (size_t row = 0; row < rounds->n; row++) {
+        const bool disturbed = rounds->round[row].disturbed;
+        rounds->n_disturbed += disturbed;
+        for (size_t run = 0; run < rounds->n_runs; run++) {
+            struct cadre_round_value *value =
+                &rounds->value[row * rounds->n_runs + run];
+            double apart = isnan(value->control) ? 0 : 0.5 * fabs(value->control);
+            value->taken = disturbed ? value->taken + apart : 0;
+        }
+    }
+}
+
 cadre_status cadre_rounds_init(struct cadre_rounds *rounds,
                                const struct cadre_speed_input *input,
                                struct cadre_error *err)
@@ -257,8 +288,7 @@ cadre_status cadre_rounds_init(struct cadre_rounds *rounds,
     CADRE_TRY_OR(place_pieces(rounds, input, pieces, err), fail);
     CADRE_TRY_OR(fill_values(rounds, pieces, err), fail);
     CADRE_TRY_OR(mark_outlying(rounds, input->margin, err), fail);
-    for (size_t row = 0; row < rounds->n; row++)
-        rounds->n_disturbed += rounds->round[row].disturbed;
+    settle_taken(rounds);
     free(pieces);
     return CADRE_OK;
 fail:

@@ -13,6 +13,8 @@
 struct cadre_round_value {
     double log_t; /* log of the geometric mean of its pieces' seconds a period */
     double control; /* log of the ratio of its two pieces; NaN where it has one */
+    double taken; /* of a disturbed round: how much longer, as a logarithm, its pieces
+                     may have taken for that; 0 of others */
     double bubble_fraction, comm_exposed_s; /* means of its pieces */
 };
 

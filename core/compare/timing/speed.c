@@ -15,27 +15,30 @@
  * in four of five tries: the width is some 2 standard errors. */
 #define DETECTABLE_WIDTHS 1.5
 
-/* Rounds that are looked at: all, or those that were not disturbed. What all of them
- * show is corrected for many runs; the others must only show it again, pair by pair:
- * the correction would ask for more rounds than may be left. */
+/* Rounds that are looked at. What all of them show is corrected for many runs; those
+ * that were not disturbed must only show it again, pair by pair: the correction would
+ * ask for more rounds than may be left. LESS_TAKEN: all rounds, where those that were
+ * disturbed count as if the load had been the slower run's alone. */
+enum which { ALL, UNDISTURBED, LESS_TAKEN };
+
 struct view {
     const struct cadre_rounds *rounds;
     const struct cadre_speed_input *input;
-    bool corrected;
+    enum which which;
     size_t row[CADRE_SIGNED_RANK_MAX], n;
 };
 
 static cadre_status open_view(struct view *view, const struct cadre_rounds *rounds,
-                              const struct cadre_speed_input *input, bool disturbed,
+                              const struct cadre_speed_input *input, enum which which,
                               struct cadre_error *err)
 {
-    *view = (struct view){.rounds = rounds, .input = input, .corrected = disturbed};
+    *view = (struct view){.rounds = rounds, .input = input, .which = which};
     if (rounds->n > CADRE_SIGNED_RANK_MAX)
         return cadre_fail(err, CADRE_E_INVALID,
                           "%zu rounds, at most %d can be judged: take fewer rounds",
                           rounds->n, CADRE_SIGNED_RANK_MAX);
     for (size_t row = 0; row < rounds->n; row++)
-        if (disturbed || !rounds->round[row].disturbed)
+        if (which != UNDISTURBED || !rounds->round[row].disturbed)
             view->row[view->n++] = row;
     return CADRE_OK;
 }
@@ -108,7 +111,7 @@ static cadre_status detectable(const struct view *view, size_t run, size_t other
 {
     double x[CADRE_SIGNED_RANK_MAX];
     struct cadre_interval ratio;
-    const double tests = view->corrected ? (double)others : 1;
+    const double tests = view->which == UNDISTURBED ? 1 : (double)others;
     log_ratios(view, run, view->input->baseline, x);
     CADRE_TRY(
         cadre_signed_rank_interval(x, view->n, CADRE_SPEED_ALPHA / tests, &ratio, err));
@@ -151,6 +154,8 @@ static cadre_status p_faster(const struct view *view, size_t a, size_t b, double
 {
     double x[CADRE_SIGNED_RANK_MAX];
     log_ratios(view, b, a, x);
+    for (size_t i = 0; view->which == LESS_TAKEN && i < view->n; i++)
+        x[i] -= cadre_rounds_at(view->rounds, view->row[i], b)->taken;
     CADRE_TRY(cadre_signed_rank_above(x, view->n, log1p(view->input->margin), p, err));
     *p = fmin(1, 2 * *p);
     return CADRE_OK;
@@ -263,7 +268,7 @@ static cadre_status rank(const struct view *view, size_t least, struct ranking *
                          struct cadre_error *err)
 {
     const struct cadre_rounds *rounds = view->rounds;
-    ranking->corrected = view->corrected;
+    ranking->corrected = view->which != UNDISTURBED;
     for (size_t a = 0; a < ranking->n; a++)
         for (size_t b = 0; b < ranking->n; b++)
             if (a != b && rounds->timed[a] && rounds->timed[b])
@@ -357,6 +362,70 @@ done:
     return rc;
 }
 
+/* The speedup of `run`, as far as what was taken from it or from the baseline could
+ * have moved it. */
+static cadre_status widen(const struct view *less_taken, size_t run,
+                          struct cadre_interval *speedup, struct cadre_error *err)
+{
+    double x[CADRE_SIGNED_RANK_MAX];
+    struct cadre_interval low, high;
+    const struct cadre_rounds *rounds = less_taken->rounds;
+    const size_t base = less_taken->input->baseline, *row = less_taken->row;
+    log_ratios(less_taken, base, run, x);
+    for (size_t i = 0; i < less_taken->n; i++)
+        x[i] -= cadre_rounds_at(rounds, row[i], base)->taken;
+    CADRE_TRY(
+        cadre_signed_rank_interval(x, less_taken->n, CADRE_SPEED_ALPHA, &low, err));
+    log_ratios(less_taken, base, run, x);
+    for (size_t i = 0; i < less_taken->n; i++)
+        x[i] += cadre_rounds_at(rounds, row[i], run)->taken;
+    CADRE_TRY(
+        cadre_signed_rank_interval(x, less_taken->n, CADRE_SPEED_ALPHA, &high, err));
+    speedup->low = exp(low.low);
+    speedup->high = exp(high.high);
+    return CADRE_OK;
+}
+
+/* Too few undisturbed rounds: what the load of the others cannot explain is told. The
+ * rest stays not ranked, as it was. */
+static cadre_status rank_less_taken(const struct view *all, struct cadre_speed *out,
+                                    struct cadre_error *err)
+{
+    cadre_status rc;
+    struct view view = *all;
+    size_t least = 0, told = 0;
+    struct ranking ranking = {0};
+    view.which = LESS_TAKEN;
+    CADRE_TRY_OR(ranking_init(&ranking, out->n_runs, err), done);
+    CADRE_TRY_OR(find_least(&view, &least, err), done);
+    CADRE_TRY_OR(rank(&view, least, &ranking, err), done);
+    for (size_t i = 0; i < out->n_runs; i++) {
+        struct cadre_speed_run *run = &out->run[i];
+        if (ranking.verdict[i] != CADRE_SPEED_FASTER &&
+            ranking.verdict[i] != CADRE_SPEED_SLOWER)
+            continue;
+        run->verdict = ranking.verdict[i];
+        run->why[0] = 0;
+        run->overhead_s.low = run->overhead_s.high = NAN;
+        CADRE_TRY_OR(widen(&view, i, &run->speedup, err), done);
+        told++;
+    }
+    if (told == 0 && ranking.fastest < 0)
+        goto done;
+    out->despite_load = true;
+    out->fastest = ranking.fastest;
+    if (all->rounds->timed[all->input->baseline]) {
+        out->run[all->input->baseline].verdict = CADRE_SPEED_NO_DIFFERENCE;
+        out->run[all->input->baseline].why[0] = 0;
+    }
+    for (size_t i = 0; i < out->n_runs; i++)
+        out->run[i].leading =
+            out->fastest < 0 ? ranking.leading[i] : (ptrdiff_t)i == out->fastest;
+done:
+    ranking_fini(&ranking);
+    return rc;
+}
+
 static void fill_unknown(struct cadre_speed_run *run)
 {
     const struct cadre_interval none = {NAN, NAN, NAN};
@@ -400,8 +469,8 @@ cadre_status cadre_speed_judge(const struct cadre_speed_input *input,
     struct view all, quiet;
     char why[sizeof made.run->why];
     CADRE_TRY_OR(cadre_rounds_init(&rounds, input, err), fail);
-    CADRE_TRY_OR(open_view(&all, &rounds, input, true, err), fail);
-    CADRE_TRY_OR(open_view(&quiet, &rounds, input, false, err), fail);
+    CADRE_TRY_OR(open_view(&all, &rounds, input, ALL, err), fail);
+    CADRE_TRY_OR(open_view(&quiet, &rounds, input, UNDISTURBED, err), fail);
     made.run = cadre_calloc(input->n_runs, sizeof *made.run);
     if (!made.run) {
         rc = cadre_no_memory(err, "the speeds of %zu runs", input->n_runs);
@@ -411,6 +480,8 @@ cadre_status cadre_speed_judge(const struct cadre_speed_input *input,
     CADRE_TRY_OR(fill_runs(&all, &quiet, why, &made, err), fail);
     if (!*why)
         CADRE_TRY_OR(rank_views(&all, &quiet, &made, err), fail);
+    else if (all.n >= CADRE_ROUNDS_LEAST)
+        CADRE_TRY_OR(rank_less_taken(&all, &made, err), fail);
     made.round = rounds.round;
     made.n_rounds = rounds.n;
     made.n_disturbed = rounds.n_disturbed;
@@ -453,8 +524,8 @@ static cadre_status judge_pair(const struct cadre_rounds *rounds,
     *verdict = CADRE_SPEED_NOT_RANKED;
     if (!rounds->timed[a] || !rounds->timed[b])
         return CADRE_OK;
-    CADRE_TRY(open_view(&all, rounds, input, true, err));
-    CADRE_TRY(open_view(&quiet, rounds, input, false, err));
+    CADRE_TRY(open_view(&all, rounds, input, ALL, err));
+    CADRE_TRY(open_view(&quiet, rounds, input, UNDISTURBED, err));
     log_ratios(&all, a, b, x);
     CADRE_TRY(cadre_signed_rank_interval(x, all.n, CADRE_SPEED_ALPHA, &logs, err));
     *ratio = (struct cadre_interval){exp(logs.value), exp(logs.low), exp(logs.high)};

@@ -18,6 +18,13 @@
  * whatever is taken for disturbed; the undisturbed ones are asked for each pair by
  * itself, at 5 % without Holm, since they may be too few for him to reject at all.
  *
+ * With fewer than six undisturbed rounds a verdict is still made where the load cannot
+ * explain it: a process that was busy for a share f of a piece held it up for f at
+ * most, so that without it the piece takes at least (1 - f) of its time; (1 - f)^2 is
+ * taken, and the difference of a run's two pieces too. What all rounds show, after
+ * Holm, although the slower run is given that back in every disturbed round, is told,
+ * with an interval that is as much wider; all else is not ranked.
+ *
  * Against the baseline a run is faster or slower if the interval of its speedup lies
  * beyond the margin, after Holm over all runs. A run is the fastest if it is faster
  * than every other one, after Holm; else those that cannot be told from the one with
@@ -82,6 +89,7 @@ struct cadre_speed {
     struct cadre_speed_round *round; /* owned, in order of number, without warm-up */
     size_t n_rounds, n_disturbed;
     ptrdiff_t fastest; /* -1: none was shown */
+    bool despite_load; /* verdicts are of few undisturbed rounds, as told above */
 };
 
 /* Errors: CADRE_E_INVALID for pieces that are no whole rounds of two (or one) for each

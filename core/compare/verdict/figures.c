@@ -128,6 +128,13 @@ static void find_implausible(const struct cadre_comparison *c, size_t i)
                  100 * run->bubble_replayed, 100 * bubble->low, 100 * bubble->high);
 }
 
+static void take_efficiency(struct cadre_compared_run *run)
+{
+    const struct cadre_interval *speedup = &run->speed.speedup;
+    run->efficiency = (struct cadre_interval){
+        speedup->value / run->N, speedup->low / run->N, speedup->high / run->N};
+}
+
 /* May the run be called the fastest? */
 static bool may_win(const struct cadre_comparison *c, size_t i)
 {
@@ -158,9 +165,14 @@ static cadre_status judge_winners(struct cadre_comparison *c, struct cadre_error
             continue;
         speed->verdict = among.run[i].verdict;
         speed->detectable = among.run[i].detectable;
+        if (among.despite_load) {
+            speed->speedup = among.run[i].speedup;
+            speed->overhead_s = unbounded(speed->overhead_s.value);
+        }
         speed->leading = among.run[i].leading && may_win(c, i);
         memcpy(speed->why, among.run[i].why, sizeof speed->why);
     }
+    c->speed.despite_load = c->speed.despite_load || among.despite_load;
     if (rc == CADRE_OK)
         c->speed.fastest = among.fastest >= 0 && may_win(c, (size_t)among.fastest)
                                ? among.fastest
@@ -187,16 +199,11 @@ static void finish(struct cadre_comparison *c)
         else if (*run->implausible)
             withhold(&c->speed.run[i], run->implausible);
         run->speed = c->speed.run[i];
+        if (c->speed.despite_load && cadre_figures_timed(c, i))
+            take_efficiency(run);
     }
     if (*c->unranked)
         c->speed.fastest = -1;
-}
-
-static void take_efficiency(struct cadre_compared_run *run)
-{
-    const struct cadre_interval *speedup = &run->speed.speedup;
-    run->efficiency = (struct cadre_interval){
-        speedup->value / run->N, speedup->low / run->N, speedup->high / run->N};
 }
 
 /* Runs that change training are judged by the time to a loss, and never win. Their
