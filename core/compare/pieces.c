@@ -196,6 +196,7 @@ static void fill(const struct cadre_pieces *pieces, const struct cadre_bench *be
         piece->bubble_fraction += bench->window[i].bubble_fraction / (double)bench->n;
         piece->comm_exposed_s += bench->window[i].comm_exposed_s / (double)bench->n;
     }
+    piece->timed_s = windows;
     /* a launcher may hide when the process began */
     piece->start_s =
         isfinite(bench->start_s) ? bench->start_s : piece->load.wall_s - windows;

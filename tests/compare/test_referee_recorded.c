@@ -49,8 +49,10 @@ static void read_recording(const char *path, const char *name)
     ck_assert_msg(file != NULL, "%s cannot be read", path);
     snprintf(recording->name, sizeof recording->name, "%.63s", name);
     size_t said = 0; /* by the last line; a recording that was cut has none */
+    int steps = 0; /* of a piece, by the first line */
     for (size_t room = 0; fgets(line, sizeof line, file);) {
         if (line[0] == '#') {
+            (void)sscanf(line, "# pieces of %*s %d steps each", &steps);
             said = strtoul(line + 1, NULL, 10);
             continue;
         }
@@ -62,9 +64,12 @@ static void read_recording(const char *path, const char *name)
         }
         ck_assert_msg(read_piece(line, &recording->piece[recording->n]),
                       "%s: piece %zu is '%s'", path, recording->n + 1, line);
+        recording->piece[recording->n].timed_s =
+            steps * recording->piece[recording->n].period_s;
         recording->n++;
     }
     fclose(file);
+    ck_assert_int_gt(steps, 0);
     ck_assert_msg(recording->n > 0 && said == recording->n,
                   "%s says %zu pieces and has %zu", path, said, recording->n);
 }

@@ -118,6 +118,32 @@ START_TEST(foreign_load_disturbs)
 }
 END_TEST
 
+/* Twice the share of the timed steps, and half of what the pieces differ by; of
+ * undisturbed rounds nothing. */
+START_TEST(what_load_may_have_taken)
+{
+    struct cadre_piece *first = piece_of(1, 2, 0), *second = piece_of(1, 2, 1);
+    second->load.foreign_s = 0.62;
+    second->period_s = 1.02 * first->period_s;
+    gather();
+    ck_assert_double_eq_tol(cadre_rounds_at(&rounds, 1, 1)->taken,
+                            -log(0.69) - log(0.99) + 0.5 * log(1.02), 1e-12);
+    ck_assert_double_gt(cadre_rounds_at(&rounds, 1, 0)->taken, 0);
+    ck_assert_double_eq(cadre_rounds_at(&rounds, 2, 1)->taken, 0);
+    second->timed_s = 0.8; /* of a piece of 2 s: all of the load may have hit it */
+    gather();
+    ck_assert_double_eq_tol(cadre_rounds_at(&rounds, 1, 1)->taken,
+                            -log(1 - 0.62 / 0.8) - log(0.99) + 0.5 * log(1.02), 1e-12);
+    first->load.foreign_s = NAN; /* not known: as much as any */
+    gather();
+    ck_assert_double_gt(cadre_rounds_at(&rounds, 1, 1)->taken, 5);
+    first->load.foreign_s = 0.02;
+    first->load.gpu_mhz = 1980;
+    gather();
+    ck_assert_double_gt(cadre_rounds_at(&rounds, 1, 1)->taken, 5);
+}
+END_TEST
+
 START_TEST(a_control_outside_of_the_others_disturbs)
 {
     piece_of(1, 4, 1)->period_s *= 1.25;
@@ -217,6 +243,7 @@ Suite *test_suite(void)
     tcase_add_test(tc, values_of_a_round);
     tcase_add_test(tc, order_of_pieces_does_not_matter);
     tcase_add_test(tc, foreign_load_disturbs);
+    tcase_add_test(tc, what_load_may_have_taken);
     tcase_add_test(tc, a_control_outside_of_the_others_disturbs);
     tcase_add_test(tc, outliers_are_few);
     tcase_add_test(tc, controls_within_the_margin);

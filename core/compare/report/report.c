@@ -248,10 +248,11 @@ static void note_rounds(const struct cadre_comparison *c, struct cadre_text *out
         cadre_text_printf(out, "%zu more were, as report.json says.\n",
                           speed->n_disturbed - ROUNDS_TOLD);
     if (speed->despite_load)
-        cadre_text_printf(
-            out, "Too few rounds were undisturbed: a verdict is of all of them "
-                 "and told only where twice the time that others took "
-                 "cannot explain it; its interval is as much wider.\n");
+        cadre_text_printf(out,
+                          "Fewer than 6 rounds were undisturbed. Verdicts are from all "
+                          "rounds, and only where neither twice the CPU time that "
+                          "others took nor what a run's two pieces differ by explains "
+                          "the difference; intervals of speedup are wider by that.\n");
     else if (speed->n_disturbed > 0)
         cadre_text_printf(out, "Verdicts are made with and without disturbed rounds; "
                                "where the two differ, no difference was shown.\n");

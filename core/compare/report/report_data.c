@@ -9,6 +9,7 @@
 #include "config.h"
 #include "core/base/json.h"
 #include "core/compare/report/report_private.h"
+#include "core/compare/report/sentences.h"
 #include "core/compare/report/report_seeds.h"
 #include "core/compare/verdict/certificate.h"
 #include "core/compare/verdict/machine.h"
@@ -334,8 +335,8 @@ static void put_prices(struct cadre_json *json, const struct cadre_comparison *c
         cadre_json_put_f64(json, "low", price.low);
         cadre_json_put_f64(json, "high", price.high);
         cadre_json_put_bool(json, "ranked",
-                            cadre_report_is_ranked(&c->run[i]) &&
-                                cadre_report_is_ranked(&c->run[plain]));
+                            cadre_sentences_price(c, i, (size_t)plain) !=
+                                CADRE_SPEED_NOT_RANKED);
         cadre_json_end_object(json);
     }
     cadre_json_end_array(json);

@@ -168,7 +168,8 @@ static void say_verdict(struct cadre_sentences *s, const struct cadre_comparison
         tone = CADRE_TONE_OPEN;
     } else {
         cadre_sentences_put_run(&text, run);
-        cadre_text_printf(&text, " %s%s than %s: %.2f times as fast",
+        cadre_text_printf(&text, "%s %s%s than %s: %.2f times as fast",
+                          c->speed.despite_load ? ", despite the machine's load," : "",
                           run->to_target ? "reaches the target loss " : "is ",
                           cadre_speed_verdict_name(run->speed.verdict), base,
                           run->speed.speedup.value);
@@ -378,9 +379,8 @@ static void say_who_has_the_same_bits(struct cadre_sentences *s,
 
 /* ---- the price of exact mode ---- */
 
-/* Did `exact` take another time than `plain`, disturbed rounds left out too? */
-static enum cadre_speed_verdict judge_price(const struct cadre_comparison *c,
-                                            size_t exact, size_t plain)
+enum cadre_speed_verdict cadre_sentences_price(const struct cadre_comparison *c,
+                                               size_t exact, size_t plain)
 {
     struct cadre_interval ratio;
     enum cadre_speed_verdict verdict = CADRE_SPEED_NOT_RANKED;
@@ -398,7 +398,7 @@ static void say_price(struct cadre_sentences *s, const struct cadre_comparison *
     struct cadre_text text = {0};
     char range[CADRE_FIGURE_CHARS];
     enum cadre_tone tone = CADRE_TONE_OPEN;
-    enum cadre_speed_verdict verdict = judge_price(c, exact, plain);
+    enum cadre_speed_verdict verdict = cadre_sentences_price(c, exact, plain);
     cadre_figure_percent_range(price, range, sizeof range);
     if (c->n_pieces == 0)
         return; /* trainings apart in time: a price of the machine's other work */

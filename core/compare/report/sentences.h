@@ -30,6 +30,11 @@ void cadre_sentences_fill(struct cadre_sentences *sentences,
                           const struct cadre_comparison *comparison);
 
 /* Those about speed alone; they come first. */
+/* Did run `exact` take another time than `plain`, disturbed rounds left out too? */
+enum cadre_speed_verdict
+cadre_sentences_price(const struct cadre_comparison *comparison, size_t exact,
+                      size_t plain);
+
 void cadre_sentences_speed(struct cadre_sentences *sentences,
                            const struct cadre_comparison *comparison);
 

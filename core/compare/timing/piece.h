@@ -16,6 +16,7 @@ struct cadre_piece {
     int half; /* 0: the run's first piece of the round, 1: its second */
     double begin_s; /* since the first piece of the comparison began */
     double start_s; /* from its beginning to the first timed step */
+    double timed_s; /* all that is timed; 0: not known, then wall_s of the load */
     double period_s; /* mean seconds a step, over whole periods; its value */
     double bubble_fraction; /* over the timed steps; NaN: no schedule */
     double comm_exposed_s; /* a step; NaN: not known */

@@ -13,9 +13,10 @@
 #define MAD_TO_SIGMA 1.4826
 enum { LEAST_CONTROLS = 4 }; /* fewer have no spread to speak of */
 
-/* Another process that is busy for a share f of a piece holds it up for f at most, by
- * turns on its core or by taking its memory's bandwidth; counted twice, for caches and
- * clocks that come back later. Limited, so that sums stay numbers. */
+/* Another process that is busy for a share f of the timed steps holds them up for f at
+ * most, by turns on their core or by taking their memory's bandwidth; counted twice,
+ * for caches and clocks that come back later, and for stolen time that is counted as
+ * the run's own. Limited, so that sums stay numbers. */
 #define TAKEN_TIMES 2
 #define TAKEN_MOST 10.0
 
@@ -92,12 +93,16 @@ static cadre_status place_pieces(struct cadre_rounds *rounds,
     return CADRE_OK;
 }
 
-/* Of a piece, were its round disturbed; 0 where other processes are not known. */
+/* Of a piece, were its round disturbed. All of the load may have come while it was
+ * timed. What others did to a GPU does not show in CPU time. */
 static double taken_of(const struct cadre_piece *piece)
 {
-    if (!(piece->load.wall_s > 0) || !(piece->load.foreign_s > 0))
-        return 0;
-    double left = 1 - fmin(1, piece->load.foreign_s / piece->load.wall_s);
+    const struct cadre_load *load = &piece->load;
+    const double timed_s = piece->timed_s > 0 ? piece->timed_s : load->wall_s;
+    if (!(timed_s > 0) || isnan(load->foreign_s) || load->gpu_others > 0 ||
+        load->gpu_mhz > 0)
+        return TAKEN_MOST;
+    const double left = 1 - fmin(1, fmax(0, load->foreign_s) / timed_s);
     return fmin(TAKEN_MOST, -TAKEN_TIMES * log(left));
 }
 

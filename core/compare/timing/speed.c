@@ -15,10 +15,8 @@
  * in four of five tries: the width is some 2 standard errors. */
 #define DETECTABLE_WIDTHS 1.5
 
-/* Rounds that are looked at. What all of them show is corrected for many runs; those
- * that were not disturbed must only show it again, pair by pair: the correction would
- * ask for more rounds than may be left. LESS_TAKEN: all rounds, where those that were
- * disturbed count as if the load had been the slower run's alone. */
+/* Rounds that are looked at. LESS_TAKEN: all of them, where those that were disturbed
+ * count as if the load had been the slower run's alone. */
 enum which { ALL, UNDISTURBED, LESS_TAKEN };
 
 struct view {
@@ -105,13 +103,22 @@ static double control_of(const struct view *view, size_t run)
         0.5 * (cadre_quantile(x, view->n, 0.975) - cadre_quantile(x, view->n, 0.025)));
 }
 
+/* All tests are corrected for their number, but where the undisturbed rounds are too
+ * few to show anything then: what all rounds show, they must only show again. */
+static bool is_corrected(enum which which, size_t rounds, size_t tests)
+{
+    return which != UNDISTURBED ||
+           ldexp((double)tests, 1 - (int)rounds) <= CADRE_SPEED_ALPHA;
+}
+
 /* The speedup that would have been shown, at the strictest level of the tests. */
 static cadre_status detectable(const struct view *view, size_t run, size_t others,
                                double *out, struct cadre_error *err)
 {
     double x[CADRE_SIGNED_RANK_MAX];
     struct cadre_interval ratio;
-    const double tests = view->which == UNDISTURBED ? 1 : (double)others;
+    const double tests =
+        is_corrected(view->which, view->n, others) ? (double)others : 1;
     log_ratios(view, run, view->input->baseline, x);
     CADRE_TRY(
         cadre_signed_rank_interval(x, view->n, CADRE_SPEED_ALPHA / tests, &ratio, err));
@@ -164,7 +171,7 @@ static cadre_status p_faster(const struct view *view, size_t a, size_t b, double
 /* What one view of the rounds says. Arrays of a run each, owned. */
 struct ranking {
     size_t n;
-    bool corrected;
+    const struct view *view;
     double *p; /* [a][b] of "a is faster than b" */
     enum cadre_speed_verdict *verdict;
     bool *leading;
@@ -206,7 +213,7 @@ static cadre_status ranking_init(struct ranking *ranking, size_t n,
 /* Which of the m p-values in `family` show something, in reject[]. */
 static void test_family(struct ranking *ranking, size_t m)
 {
-    if (ranking->corrected) {
+    if (is_corrected(ranking->view->which, ranking->view->n, m)) {
         cadre_holm(ranking->family, m, CADRE_SPEED_ALPHA, ranking->reject);
         return;
     }
@@ -268,7 +275,7 @@ static cadre_status rank(const struct view *view, size_t least, struct ranking *
                          struct cadre_error *err)
 {
     const struct cadre_rounds *rounds = view->rounds;
-    ranking->corrected = view->which != UNDISTURBED;
+    ranking->view = view;
     for (size_t a = 0; a < ranking->n; a++)
         for (size_t b = 0; b < ranking->n; b++)
             if (a != b && rounds->timed[a] && rounds->timed[b])
@@ -386,41 +393,75 @@ static cadre_status widen(const struct view *less_taken, size_t run,
     return CADRE_OK;
 }
 
-/* Too few undisturbed rounds: what the load of the others cannot explain is told. The
- * rest stays not ranked, as it was. */
+/* Only the speedup has an interval that load cannot explain. */
+static cadre_status widen_all(const struct view *less_taken, struct cadre_speed *out,
+                              struct cadre_error *err)
+{
+    const bool *timed = less_taken->rounds->timed;
+    const size_t base = less_taken->input->baseline;
+    for (size_t i = 0; i < out->n_runs; i++) {
+        struct cadre_speed_run *run = &out->run[i];
+        run->period_s.low = run->period_s.high = NAN;
+        run->overhead_s.low = run->overhead_s.high = NAN;
+        run->bubble_fraction.low = run->bubble_fraction.high = NAN;
+        run->comm_exposed_s.low = run->comm_exposed_s.high = NAN;
+        if (i != base && timed[i] && timed[base])
+            CADRE_TRY(widen(less_taken, i, &run->speedup, err));
+    }
+    return CADRE_OK;
+}
+
+/* Verdicts of all rounds in spite of load. A winner has one too. Returns whether
+ * anything was shown. */
+static bool tell(const struct ranking *ranking, const struct view *view,
+                 struct cadre_speed *out)
+{
+    const size_t base = view->input->baseline;
+    const ptrdiff_t fastest = ranking->fastest;
+    bool told = false;
+    if (fastest >= 0 && (!view->rounds->timed[base] || (size_t)fastest == base ||
+                         ranking->verdict[fastest] == CADRE_SPEED_FASTER))
+        out->fastest = fastest;
+    for (size_t i = 0; i < out->n_runs; i++) {
+        struct cadre_speed_run *run = &out->run[i];
+        const bool shown = ranking->verdict[i] == CADRE_SPEED_FASTER ||
+                           ranking->verdict[i] == CADRE_SPEED_SLOWER;
+        told = told || shown;
+        if (shown)
+            run->verdict = ranking->verdict[i];
+        run->leading = out->fastest >= 0 && out->fastest == (ptrdiff_t)i;
+    }
+    return told || out->fastest >= 0;
+}
+
+/* Too few undisturbed rounds: what load cannot explain is told, the rest is not ranked.
+ */
 static cadre_status rank_less_taken(const struct view *all, struct cadre_speed *out,
                                     struct cadre_error *err)
 {
     cadre_status rc;
     struct view view = *all;
-    size_t least = 0, told = 0;
+    size_t least = 0;
     struct ranking ranking = {0};
     view.which = LESS_TAKEN;
     CADRE_TRY_OR(ranking_init(&ranking, out->n_runs, err), done);
     CADRE_TRY_OR(find_least(&view, &least, err), done);
     CADRE_TRY_OR(rank(&view, least, &ranking, err), done);
-    for (size_t i = 0; i < out->n_runs; i++) {
-        struct cadre_speed_run *run = &out->run[i];
-        if (ranking.verdict[i] != CADRE_SPEED_FASTER &&
-            ranking.verdict[i] != CADRE_SPEED_SLOWER)
-            continue;
-        run->verdict = ranking.verdict[i];
-        run->why[0] = 0;
-        run->overhead_s.low = run->overhead_s.high = NAN;
-        CADRE_TRY_OR(widen(&view, i, &run->speedup, err), done);
-        told++;
-    }
-    if (told == 0 && ranking.fastest < 0)
+    if (!tell(&ranking, &view, out))
         goto done;
     out->despite_load = true;
-    out->fastest = ranking.fastest;
-    if (all->rounds->timed[all->input->baseline]) {
-        out->run[all->input->baseline].verdict = CADRE_SPEED_NO_DIFFERENCE;
-        out->run[all->input->baseline].why[0] = 0;
+    for (size_t i = 0; i < out->n_runs; i++) {
+        struct cadre_speed_run *run = &out->run[i];
+        if (i == all->input->baseline && all->rounds->timed[i])
+            run->verdict = CADRE_SPEED_NO_DIFFERENCE;
+        if (run->verdict != CADRE_SPEED_NOT_RANKED)
+            run->why[0] = 0;
+        else if (all->rounds->timed[i])
+            snprintf(run->why, sizeof run->why,
+                     "the machine was disturbed in too many rounds, and that could "
+                     "explain its difference");
     }
-    for (size_t i = 0; i < out->n_runs; i++)
-        out->run[i].leading =
-            out->fastest < 0 ? ranking.leading[i] : (ptrdiff_t)i == out->fastest;
+    rc = widen_all(&view, out, err);
 done:
     ranking_fini(&ranking);
     return rc;
@@ -480,7 +521,7 @@ cadre_status cadre_speed_judge(const struct cadre_speed_input *input,
     CADRE_TRY_OR(fill_runs(&all, &quiet, why, &made, err), fail);
     if (!*why)
         CADRE_TRY_OR(rank_views(&all, &quiet, &made, err), fail);
-    else if (all.n >= CADRE_ROUNDS_LEAST)
+    else if (all.n >= CADRE_ROUNDS_LEAST && !input->undisturbed)
         CADRE_TRY_OR(rank_less_taken(&all, &made, err), fail);
     made.round = rounds.round;
     made.n_rounds = rounds.n;

@@ -15,15 +15,16 @@
  * disturb nothing. Every verdict is made with and without the disturbed rounds; where
  * the two differ, no difference was shown. Fewer than six rounds that are not
  * disturbed: not ranked. So a false alarm needs one of the exact test of all rounds,
- * whatever is taken for disturbed; the undisturbed ones are asked for each pair by
- * itself, at 5 % without Holm, since they may be too few for him to reject at all.
+ * whatever is taken for disturbed. Where the undisturbed ones are too few for Holm's
+ * correction to reject at all they are asked for each pair by itself, at 5 %.
  *
- * With fewer than six undisturbed rounds a verdict is still made where the load cannot
- * explain it: a process that was busy for a share f of a piece held it up for f at
- * most, so that without it the piece takes at least (1 - f) of its time; (1 - f)^2 is
- * taken, and the difference of a run's two pieces too. What all rounds show, after
- * Holm, although the slower run is given that back in every disturbed round, is told,
- * with an interval that is as much wider; all else is not ranked.
+ * With fewer than six undisturbed rounds a verdict is still made where the load of CPUs
+ * cannot explain it. A process that was busy for a share f of a piece's timed steps
+ * held them up for f at most, so that without it they take at least (1 - f) of their
+ * time. In every disturbed round the slower run's time is multiplied by (1 - f)^2 and
+ * by the root of its faster piece over its slower one. What all rounds show after Holm
+ * and in spite of that is told, with intervals of speedup that are wider by as much,
+ * and no others; all else is not ranked. On GPUs nothing is told so.
  *
  * Against the baseline a run is faster or slower if the interval of its speedup lies
  * beyond the margin, after Holm over all runs. A run is the fastest if it is faster
@@ -55,6 +56,7 @@ struct cadre_speed_input {
                                 baseline's only `fastest` and `leading` are judged */
     const double *ideal; /* N of each run, for overhead; NULL: 1 */
     double margin; /* 0.01: smaller differences are none */
+    bool undisturbed; /* nothing is told despite load */
 };
 
 /* Of one run. Intervals without a single round are NaN. */

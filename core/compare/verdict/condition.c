@@ -233,6 +233,8 @@ static void describe(const struct cadre_condition *condition,
     if (isfinite(figure->low) && isfinite(figure->high) && is_ranked(run))
         snprintf(out, size, "%s(%.60s) is %.4g [%.4g, %.4g]", name, run->name,
                  figure->value, figure->low, figure->high);
+    else if (is_ranked(run))
+        snprintf(out, size, "%s(%.60s) has no interval", name, run->name);
     else
         snprintf(out, size, "%s(%.60s) is not ranked", name, run->name);
 }

@@ -144,8 +144,9 @@ static bool may_win(const struct cadre_comparison *c, size_t i)
 }
 
 /* Judge those that may win, and the baseline, among themselves. Their verdicts count,
- * so that none contradicts another; figures of pairs do not depend on the others. */
-static cadre_status judge_winners(struct cadre_comparison *c, struct cadre_error *err)
+ * so that none contradicts another, and their figures, which load may widen. */
+static cadre_status judge_winners(struct cadre_comparison *c, const double *ideal,
+                                  struct cadre_error *err)
 {
     struct cadre_speed_input input = cadre_figures_input(c);
     struct cadre_speed among = {0};
@@ -153,6 +154,7 @@ static cadre_status judge_winners(struct cadre_comparison *c, struct cadre_error
     if (!piece)
         return cadre_no_memory(err, "%zu pieces", c->n_pieces);
     input.piece = piece;
+    input.ideal = ideal;
     input.n_pieces = 0;
     for (size_t i = 0; i < c->n_pieces; i++)
         if (c->piece[i].run == c->baseline || may_win(c, c->piece[i].run))
@@ -163,14 +165,8 @@ static cadre_status judge_winners(struct cadre_comparison *c, struct cadre_error
         speed->leading = false;
         if (i != c->baseline && !may_win(c, i))
             continue;
-        speed->verdict = among.run[i].verdict;
-        speed->detectable = among.run[i].detectable;
-        if (among.despite_load) {
-            speed->speedup = among.run[i].speedup;
-            speed->overhead_s = unbounded(speed->overhead_s.value);
-        }
+        *speed = among.run[i];
         speed->leading = among.run[i].leading && may_win(c, i);
-        memcpy(speed->why, among.run[i].why, sizeof speed->why);
     }
     c->speed.despite_load = c->speed.despite_load || among.despite_load;
     if (rc == CADRE_OK)
@@ -192,18 +188,26 @@ static void withhold(struct cadre_speed_run *speed, const char *why)
 
 static void finish(struct cadre_comparison *c)
 {
+    bool shown = false;
     for (size_t i = 0; i < c->n; i++) {
         struct cadre_compared_run *run = &c->run[i];
-        if (*c->unranked)
-            withhold(&c->speed.run[i], c->unranked);
-        else if (*run->implausible)
-            withhold(&c->speed.run[i], run->implausible);
-        run->speed = c->speed.run[i];
-        if (c->speed.despite_load && cadre_figures_timed(c, i))
+        struct cadre_speed_run *speed = &c->speed.run[i];
+        run->speed = *speed;
+        if (cadre_figures_timed(c, i)) {
             take_efficiency(run);
+            find_implausible(c, i);
+        }
+        if (*c->unranked)
+            withhold(speed, c->unranked);
+        else if (*run->implausible)
+            withhold(speed, run->implausible);
+        run->speed = *speed;
+        if ((ptrdiff_t)i == c->speed.fastest && (*c->unranked || *run->implausible))
+            c->speed.fastest = -1;
+        shown = shown || speed->verdict == CADRE_SPEED_FASTER ||
+                speed->verdict == CADRE_SPEED_SLOWER;
     }
-    if (*c->unranked)
-        c->speed.fastest = -1;
+    c->speed.despite_load = c->speed.despite_load && shown;
 }
 
 /* Runs that change training are judged by the time to a loss, and never win. Their
@@ -213,6 +217,7 @@ static cadre_status take_targets(struct cadre_comparison *c, const double *ideal
 {
     struct cadre_speed_input input = cadre_figures_input(c);
     struct cadre_speed speed = {0};
+    input.undisturbed = true;
     input.piece = c->target_piece;
     input.n_pieces = c->n_target_pieces;
     input.ideal = ideal;
@@ -268,7 +273,7 @@ cadre_status cadre_figures_fill(struct cadre_comparison *c, struct cadre_error *
             find_implausible(c, i);
         }
         if (rc == CADRE_OK)
-            rc = judge_winners(c, err);
+            rc = judge_winners(c, ideal, err);
         if (rc == CADRE_OK)
             finish(c);
     }
