@@ -26,6 +26,8 @@ grep -q "^near: 4 steps" "$tmp/far.out" || fail "run.name is lost: $(cat "$tmp/f
 grep -qx "path = $tmp/text.txt" "$tmp/near/config.ini" || fail "data.path is not absolute"
 diff <(grep -v '^#' "$tmp/near/config.ini") <(grep -v '^#' "$tmp/far/config.ini") ||
     fail "the config.ini of a config.ini has other values"
+diff <("$cadre" inspect "$tmp/near/config.ini") <("$cadre" inspect "$tmp/far/config.ini") ||
+    fail "the config.ini of a config.ini has other defaults"
 
 # A run that begins from a folder has the folder's model in its config.ini, of whatever form
 # and length of context; it is run again, evaluated and generated from.
