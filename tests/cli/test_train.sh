@@ -60,7 +60,16 @@ awk -v run="$valid" '$1 == "loss" { d = $2 - run; ok = d < 1e-6 && d > -1e-6 }
     fail "eval of config.ini says $(grep ^loss "$tmp/eval-tuned.out"), the run said $valid"
 # without --from too: the run's parameters, not those that it began from
 runs eval-left 0 "$cadre" eval "$tmp/tuned/config.ini"
-diff "$tmp/eval-tuned.out" "$tmp/eval-left.out" || fail "eval of config.ini took other parameters"
+diff <(grep -v "^named by" "$tmp/eval-tuned.out") <(grep -v "^named by" "$tmp/eval-left.out") ||
+    fail "eval of config.ini took other parameters"
+# ... and eval says which: of the file that began the run, those of model.init
+runs eval-init 0 "$cadre" eval "$tmp/tune.ini"
+grep -q "^parameters  *$(last base)\$" "$tmp/eval-init.out" || fail "$(cat "$tmp/eval-init.out")"
+for pair in tuned=--from "left=the run, as its newest checkpoint" init=model.init; do
+    grep -qx "named by  *${pair#*=}" "$tmp/eval-${pair%%=*}.out" || fail "eval does not say ${pair#*=}"
+done
+runs eval-json 0 "$cadre" eval "$tmp/tuned/config.ini" --json
+grep -qx ' *"named_by": "run",' "$tmp/eval-json.out" || fail "$(cat "$tmp/eval-json.out")"
 grep -q "^parameters  *$(last tuned)\$" "$tmp/eval-left.out" || fail "$(cat "$tmp/eval-left.out")"
 runs say-tuned 0 "$cadre" generate "$tmp/tuned/config.ini" --from "$tmp/tuned" --prompt the \
     --tokens 4
