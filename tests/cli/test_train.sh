@@ -156,3 +156,10 @@ train text warm-text 0 train.steps=1 "model.init=$(last zero)" data.valid_fracti
 runs later-half 0 "$cadre" eval "$tmp/zero/config.ini" --from "$tmp/warm-text" --set data.valid_fraction=0.5
 grep -q "^of these, trained on  *about 80 %$" "$tmp/later-half.out" ||
     fail "what model.init was trained on is forgotten: $(cat "$tmp/later-half.out")"
+
+# ... each division of the data once, however often it was trained on
+train text third 0 train.steps=1 "model.init=$(last warm-text)" data.valid_fraction=0.5
+for run in warm-text third; do
+    sed -nE 's/^ *"holdout": "([^"]*)".*/\1/p' "$(last "$run")/state.json" >"$tmp/$run.kept"
+    [ "$(tr ';' '\n' <"$tmp/$run.kept" | grep -c .)" -eq 2 ] || fail "$run keeps $(cat "$tmp/$run.kept")"
+done
