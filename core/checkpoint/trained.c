@@ -14,14 +14,29 @@ static void append(struct cadre_text *out, const char *between, const char *name
     cadre_text_printf(out, "%s%s", out->len ? between : "", name);
 }
 
-/* Is `name` one of "100, 101"? */
-static bool is_in(const char *list, const char *name)
+/* Is `name` one of "100, 101", or where `end` is ';' of "a; b"? */
+static bool is_in(const char *list, const char *name, char end)
 {
     size_t n = strlen(name);
     for (const char *at = list; (at = strstr(at, name)); at += n)
-        if ((at == list || at[-1] == ' ') && (at[n] == ',' || at[n] == 0))
+        if ((at == list || (at - list >= 2 && at[-1] == ' ' && at[-2] == end)) &&
+            (at[n] == end || at[n] == 0))
             return true;
     return false;
+}
+
+/* Append the items of a list that are not in `out` already. */
+static void append_new(struct cadre_text *out, const char *list, char end)
+{
+    const char between[] = {end, ' ', 0}, ends[] = {end, 0};
+    char item[256];
+    for (const char *at = list; at && *at; at += strspn(at, between)) {
+        const size_t n = strcspn(at, ends);
+        snprintf(item, sizeof item, "%.*s", (int)n, at);
+        if (!is_in(cadre_text_str(out), item, end))
+            append(out, between, item);
+        at += n;
+    }
 }
 
 /* NULL where DIR is none of ours. */
@@ -41,20 +56,10 @@ static void list_former(const char *init, struct cadre_text *records,
                         struct cadre_text *holdouts)
 {
     struct cadre_checkpoint *checkpoint = NULL;
-    char name[256];
     if (!*init || open_state(init, &checkpoint, NULL) != CADRE_OK || !checkpoint)
         return;
-    const char *list = cadre_checkpoint_value(checkpoint, "train_records");
-    for (const char *at = list; at && *at; at += strspn(at, ", ")) {
-        const size_t n = strcspn(at, ",");
-        snprintf(name, sizeof name, "%.*s", (int)n, at);
-        if (!is_in(cadre_text_str(records), name))
-            append(records, ", ", name);
-        at += n;
-    }
-    list = cadre_checkpoint_value(checkpoint, "holdout");
-    if (list && !strstr(cadre_text_str(holdouts), list))
-        append(holdouts, "; ", list);
+    append_new(records, cadre_checkpoint_value(checkpoint, "train_records"), ',');
+    append_new(holdouts, cadre_checkpoint_value(checkpoint, "holdout"), ';');
     cadre_checkpoint_close(checkpoint);
 }
 
@@ -82,7 +87,7 @@ static void find_records(const char *list, const struct cadre_dataset *set,
     enum cadre_data_split split;
     const char *name;
     for (uint64_t i = 0; list && (name = cadre_dataset_record(set, i, &split)); i++)
-        if (split == CADRE_SPLIT_VALID && is_in(list, name))
+        if (split == CADRE_SPLIT_VALID && is_in(list, name, ','))
             append(out, ", ", name);
 }
 

@@ -60,10 +60,12 @@ void cadre_cli_run_name(const struct cadre_cli_args *args, char *out,
 
 /* One rank with trained parameters, for eval and generate: those of --from, else of the
  * run whose config.ini CONF is, else of model.init, else of the run that CONF made.
- * cadre_rank_fini, then cadre_spec_destroy. */
+ * *named_by (may be NULL): which of them, "--from", "run", "model.init", or
+ * "tune.adapter" where an adapter is set beside them; static storage. cadre_rank_fini,
+ * then cadre_spec_destroy. */
 cadre_status cadre_cli_load_model(const struct cadre_cli_args *args, bool need_data,
                                   struct cadre_spec **spec, struct cadre_rank *rank,
-                                  struct cadre_error *err);
+                                  const char **named_by, struct cadre_error *err);
 
 /* `cadre NAME ARGS` if NAME is no command of the core: run the command of the plugin
  * NAME, argv[1] being NAME, and set *found. Without such a plugin in the search folders

@@ -19,6 +19,7 @@
 
 struct outcome {
     const struct cadre_spec *spec;
+    const char *named_by; /* what named the parameters: "--from", "run", ... */
     struct cadre_evaluation eval;
     bool has_bigram;
     double bigram;
@@ -103,6 +104,9 @@ static void print_text(struct outcome *o)
     const bool pairs = o->spec->data_info.pairs;
     struct cadre_text records = {0};
     print_line(o, "parameters", "%s", source_of(o));
+    print_line(o, "named by", "%s",
+               strcmp(o->named_by, "run") == 0 ? "the run, as its newest checkpoint"
+                                               : o->named_by);
     list_records(o->spec, &records);
     o->lost = o->lost || records.failed;
     if (records.len)
@@ -138,6 +142,7 @@ static cadre_status print_json(const struct outcome *o, struct cadre_error *err)
     cadre_json_init(&json, stdout, true);
     cadre_json_begin_object(&json);
     cadre_json_put_string(&json, "parameters", source_of(o));
+    cadre_json_put_string(&json, "named_by", o->named_by);
     cadre_json_put_string(&json, "valid_records", cadre_text_str(&records));
     cadre_text_fini(&records);
     cadre_json_put_string(&json, "trained_records", cadre_text_str(&o->met.records));
@@ -207,7 +212,7 @@ static cadre_status eval(const struct cadre_cli_args *args, struct cadre_error *
     struct cadre_spec *spec = NULL;
     struct cadre_rank rank = {0};
     bool has = false;
-    cadre_status rc = cadre_cli_load_model(args, true, &spec, &rank, err);
+    cadre_status rc = cadre_cli_load_model(args, true, &spec, &rank, &o.named_by, err);
     if (rc != CADRE_OK)
         return rc;
     o.spec = spec;

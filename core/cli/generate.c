@@ -365,7 +365,7 @@ static cadre_status generate_text(const struct cadre_cli_args *args,
     if (rc == CADRE_OK)
         rc = is_ecg(args, &g.ecg, err);
     if (rc == CADRE_OK)
-        rc = cadre_cli_load_model(args, g.ecg, &spec, &rank, err);
+        rc = cadre_cli_load_model(args, g.ecg, &spec, &rank, NULL, err);
     if (rc != CADRE_OK)
         return rc;
     g.spec = spec;

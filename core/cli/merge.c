@@ -41,7 +41,7 @@ static cadre_status merge(const struct cadre_cli_args *args, struct cadre_error 
         return cadre_fail(err, CADRE_E_INVALID,
                           "merge: expected --out DIR, the folder of the merged model");
     of_model.out = NULL; /* no run's folder */
-    CADRE_TRY(cadre_cli_load_model(&of_model, false, &spec, &rank, err));
+    CADRE_TRY(cadre_cli_load_model(&of_model, false, &spec, &rank, NULL, err));
     struct cadre_merge work = {
         .model = &spec->run.model,
         .init = spec->config.model.init,

@@ -23,12 +23,19 @@ static bool is_of_run(const char *conf, char **dir)
     return is;
 }
 
+/* Where the parameters are, and by which option: see cadre_cli_load_model. */
+struct source {
+    char *dir;
+    const char *named_by;
+};
+
 /* The folder of the parameters: --from, else that of a run whose config.ini CONF is,
  * which may have begun from model.init; else model.init, else the run's own. */
 static cadre_status find_source(const struct cadre_cli_args *args,
                                 const struct cadre_options *options, const char *name,
-                                char **out, struct cadre_error *err)
+                                struct source *source, struct cadre_error *err)
 {
+    char **out = &source->dir;
     const char *init = cadre_options_raw(options, "model.init");
     const char *named = cadre_options_raw(options, "run.name");
     if (args->from && !cadre_path_is_dir(args->from))
@@ -36,16 +43,20 @@ static cadre_status find_source(const struct cadre_cli_args *args,
                           "--from: there is no folder '%s'; name a run, checkpoint or "
                           "model folder",
                           args->from);
+    source->named_by = "--from";
     if (args->from)
         return cadre_train_find_params(args->from, out, err);
+    source->named_by = "run";
     char *dir = NULL;
     const bool left = !args->out && is_of_run(args->conf, &dir);
     cadre_status rc = left ? cadre_train_find_params(dir, out, err) : CADRE_OK;
     free(dir);
     if (left)
         return rc;
-    if (init && *init)
+    if (init && *init) {
+        source->named_by = "model.init";
         return cadre_train_find_params(init, out, err);
+    }
     char *own = args->out ? cadre_strdup(args->out)
                           : cadre_path_join(cadre_options_raw(options, "run.out"),
                                             named && *named ? named : name);
@@ -87,15 +98,18 @@ static cadre_status refuse_ranks(struct cadre_error *err)
 
 /* An adapter goes beside the model of model.init. What dpo trained whole takes the
  * place of what it began with, which stays the reference. */
-static cadre_status take_source(struct cadre_options *options, const char *source,
+static cadre_status take_source(struct cadre_options *options, struct source *from,
                                 struct cadre_error *err)
 {
+    const char *source = from->dir;
     const char *init = cadre_options_raw(options, "model.init");
     const char *adapters = cadre_options_raw(options, "tune.adapters");
     const char *method = cadre_options_raw(options, "tune.method");
     const bool dpo = strcmp(method, "dpo") == 0;
     const bool full = strcmp(adapters, "none") == 0;
     if (!cadre_adapter_is(source)) {
+        if (*cadre_options_raw(options, "tune.adapter"))
+            from->named_by = "tune.adapter";
         if (dpo && full && *init && !*cadre_options_raw(options, "tune.reference"))
             CADRE_TRY(set(options, "tune.reference", init, err));
         return set(options, "model.init", source, err);
@@ -109,16 +123,17 @@ static cadre_status take_source(struct cadre_options *options, const char *sourc
 
 cadre_status cadre_cli_load_model(const struct cadre_cli_args *args, bool need_data,
                                   struct cadre_spec **spec, struct cadre_rank *rank,
-                                  struct cadre_error *err)
+                                  const char **named_by, struct cadre_error *err)
 {
     struct cadre_options *options = NULL;
-    char name[64], *source = NULL;
+    struct source source = {0};
+    char name[64];
     cadre_status rc;
     cadre_cli_run_name(args, name, sizeof name);
     CADRE_TRY_OR(refuse_ranks(err), fail);
     CADRE_TRY_OR(cadre_cli_load(args, &options, err), fail);
     CADRE_TRY_OR(find_source(args, options, name, &source, err), fail);
-    CADRE_TRY_OR(take_source(options, source, err), fail);
+    CADRE_TRY_OR(take_source(options, &source, err), fail);
     CADRE_TRY_OR(set(options, "strategy.stack", "single", err), fail);
     CADRE_TRY_OR(set(options, "device.pace", "", err), fail); /* of other ranks */
     CADRE_TRY_OR(set(options, "data.prefetch", "0", err), fail);
@@ -139,8 +154,10 @@ cadre_status cadre_cli_load_model(const struct cadre_cli_args *args, bool need_d
         cadre_spec_destroy(*spec);
         *spec = NULL;
     }
+    if (named_by)
+        *named_by = source.named_by;
 fail:
     cadre_options_destroy(options);
-    free(source);
+    free(source.dir);
     return rc;
 }

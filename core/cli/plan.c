@@ -104,28 +104,6 @@ static cadre_status take_whole(const char *name, const char *text, int64_t most,
     return CADRE_OK;
 }
 
-/* The file may have sections of any plugin. */
-static cadre_status allow_plugins(struct cadre_options *options,
-                                  struct cadre_error *err)
-{
-    char **names =
-        cadre_plugin_list(cadre_options_raw(options, "strategy.plugin_path"));
-    cadre_status rc = CADRE_OK;
-    if (!names)
-        return cadre_fail(err, CADRE_E_RESOURCE, CADRE_PLUGINS_NOT_LISTED);
-    for (char **name = names; *name; name++) {
-        char any[64];
-        snprintf(any, sizeof any, "%.60s@", *name);
-        if (rc == CADRE_OK)
-            rc = cadre_options_allow_section(options, *name, err);
-        if (rc == CADRE_OK)
-            rc = cadre_options_allow_section(options, any, err);
-        free(*name);
-    }
-    free(names);
-    return rc;
-}
-
 /* An ini file that trains the best one. */
 static cadre_status emit(const struct cadre_cli_args *args,
                          const struct cadre_plan_search *search,
@@ -193,7 +171,7 @@ static cadre_status load_question(const struct cadre_cli_args *args,
 {
     struct cadre_options *options = NULL;
     CADRE_TRY(cadre_cli_load(args, &options, err));
-    cadre_status rc = allow_plugins(options, err);
+    cadre_status rc = cadre_plugin_allow_sections(NULL, 0, options, err);
     if (rc == CADRE_OK)
         rc = cadre_options_resolve(options, err);
     if (rc == CADRE_OK)

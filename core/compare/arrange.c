@@ -193,6 +193,8 @@ static cadre_status arrange_run(struct arranging *a, size_t i, const char *name,
 {
     struct cadre_spec *spec = NULL;
     CADRE_TRY(check_name(name, err));
+    /* no fault of this run */
+    CADRE_TRY(cadre_options_check_shared(a->request->options, name, err));
     struct cadre_options *loaded = cadre_options_clone(a->request->options);
     if (!loaded)
         return cadre_no_memory(err, "run %s", name);

@@ -224,7 +224,9 @@ static cadre_status scan_line(struct scan *scan, char *line, size_t n)
         rc = scan_section(scan, text);
     else if (len > 0 && text[0] != '#' && text[0] != ';')
         rc = scan_pair(scan, text);
-    scan->by_default = strcmp(text, "# (default)") == 0;
+    scan->by_default =
+        strcmp(text, CADRE_INI_SOURCE_BEGIN CADRE_INI_DEFAULT CADRE_INI_SOURCE_END) ==
+        0;
     return rc;
 }
 

@@ -10,12 +10,18 @@
 
 #include "core/base/error.h"
 
+/* Above an entry stands in a file that Cadre wrote who set it, "# (SOURCE)"; an option
+ * that nobody set has this source. */
+#define CADRE_INI_DEFAULT "default"
+#define CADRE_INI_SOURCE_BEGIN "# ("
+#define CADRE_INI_SOURCE_END ")"
+
 struct cadre_ini_entry {
     char *section; /* lower case */
     char *key; /* lower case; NULL for the line [section] itself */
     char *value; /* raw text without its quotes; NULL where key is */
     int line; /* from 1 */
-    bool by_default; /* the line above is the comment (default), as runs write it */
+    bool by_default; /* the line above gives the source CADRE_INI_DEFAULT */
 };
 
 struct cadre_ini {

@@ -36,6 +36,7 @@ struct option {
 /* A value that was set, for a known or an unknown key; owns its texts. */
 struct assignment {
     char *name, *value, *source;
+    bool by_default; /* its file says that nobody set it (cadre_ini_entry) */
 };
 
 /* A growing list of assignments, at most one a name. */
@@ -87,6 +88,8 @@ bool cadre_option_put(struct cadre_options *options, const char *name,
 /* Set or replace; false where there is no memory. */
 bool cadre_assignments_set(struct assignments *set, const char *name, const char *value,
                            const char *source);
+/* Note of what was set for `name` that its file gives it as a default. */
+void cadre_assignments_mark_default(struct assignments *set, const char *name);
 void cadre_assignments_fini(struct assignments *set);
 
 /* Set `name` ("section.key") in [run:run_name], making that where it is new (name NULL:

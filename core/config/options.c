@@ -120,7 +120,7 @@ bool cadre_assignments_set(struct assignments *set, const char *name, const char
                            const char *source)
 {
     struct assignment new = {cadre_strdup(name), cadre_strdup(value),
-                             cadre_strdup(source)};
+                             cadre_strdup(source), false};
     if (!new.name || !new.value || !new.source)
         goto fail;
     struct assignment *old = (struct assignment *)cadre_assignment_find(set, name);
@@ -138,6 +138,13 @@ bool cadre_assignments_set(struct assignments *set, const char *name, const char
 fail:
     assignment_fini(&new);
     return false;
+}
+
+void cadre_assignments_mark_default(struct assignments *set, const char *name)
+{
+    struct assignment *a = (struct assignment *)cadre_assignment_find(set, name);
+    if (a)
+        a->by_default = true;
 }
 
 bool cadre_option_put(struct cadre_options *options, const char *name,
@@ -243,6 +250,8 @@ static bool copy_assignments(struct assignments *to, const struct assignments *f
         const struct assignment *a = &from->items[i];
         if (!cadre_assignments_set(to, a->name, a->value, a->source))
             return false;
+        if (a->by_default)
+            cadre_assignments_mark_default(to, a->name);
     }
     return true;
 }
@@ -471,7 +480,7 @@ const char *cadre_options_source(const struct cadre_options *options, const char
     const struct assignment *a = cadre_assignment_of(options, name);
     if (a)
         return a->source;
-    return cadre_option_find(options, name) ? "default" : NULL;
+    return cadre_option_find(options, name) ? CADRE_INI_DEFAULT : NULL;
 }
 
 const struct cadre_option_value *

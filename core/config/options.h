@@ -158,6 +158,12 @@ cadre_status cadre_options_list_runs(const struct cadre_options *options, char *
 void cadre_options_each_run(const struct cadre_options *options, const char *name,
                             void (*each)(void *arg, const char *value), void *arg);
 
+/* Check what [run:NAME] shares with other runs, before its overrides are set: all that
+ * the file and the command line set in sections of the core, but for keys that it
+ * overrides. Errors: as resolve. */
+cadre_status cadre_options_check_shared(const struct cadre_options *options,
+                                        const char *name, struct cadre_error *err);
+
 /* Set every override of [run:NAME]. They win over the file and the command line, and
  * ask for a resolve. Errors: CADRE_E_INVALID for an unknown name, listing those that
  * exist. */

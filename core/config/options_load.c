@@ -118,6 +118,8 @@ static cadre_status take_entry(struct cadre_options *options,
         name = cadre_format("%s.%s", e->section, e->key);
         value = name ? path_of(name, e->value, path) : NULL;
         done = value && cadre_option_put(options, name, value, source);
+        if (done && e->by_default)
+            cadre_assignments_mark_default(&options->set, name);
     } else {
         done = cadre_assignment_find(&options->sections, e->section) ||
                cadre_assignments_set(&options->sections, e->section, "", source);

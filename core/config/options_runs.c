@@ -97,6 +97,22 @@ cadre_status cadre_runs_check(const struct cadre_options *options,
     return CADRE_OK;
 }
 
+cadre_status cadre_options_check_shared(const struct cadre_options *options,
+                                        const char *name, struct cadre_error *err)
+{
+    const struct run *run = cadre_run_find(options, name);
+    for (size_t i = 0; i < options->set.n; i++) {
+        const struct assignment *a = &options->set.items[i];
+        char section[128];
+        snprintf(section, sizeof section, "%.*s", (int)strcspn(a->name, "."), a->name);
+        /* else a plugin's section, which is checked where that plugin is open */
+        if (cadre_section_declared(options, section) &&
+            !(run && cadre_assignment_find(&run->set, a->name)))
+            CADRE_TRY(cadre_option_check(options, a, err));
+    }
+    return CADRE_OK;
+}
+
 /* The next name of "a, b c" from *at into name; false at the end. */
 static bool next_name(const char **at, char *name, size_t size)
 {

@@ -14,7 +14,7 @@ static const char COMMAND_LINE[] = "command line";
 static void put_source(FILE *file, const char *source)
 {
     size_t n = strnlen(source, 400);
-    fputs("# (", file);
+    fputs(CADRE_INI_SOURCE_BEGIN, file);
     for (size_t i = 0; i < n;) {
         size_t step = cadre_utf8_char(source + i, n - i);
         unsigned char c = (unsigned char)source[i];
@@ -24,7 +24,7 @@ static void put_source(FILE *file, const char *source)
             fwrite(source + i, 1, step, file);
         i += step > 0 ? step : 1;
     }
-    fputs(")\n", file);
+    fputs(CADRE_INI_SOURCE_END "\n", file);
 }
 
 static void put_value(FILE *file, const char *key, const char *value,
@@ -38,6 +38,26 @@ static void put_value(FILE *file, const char *key, const char *value,
         fprintf(file, "%s = %s\n", key, value);
 }
 
+/* Is it the default, or the default path as a run makes it absolute? */
+static bool is_default(const char *value, const char *def)
+{
+    const size_t n = strlen(value), length = strlen(def);
+    return strcmp(value, def) == 0 ||
+           (*value == '/' && *def && n > length && value[n - length - 1] == '/' &&
+            strcmp(value + n - length, def) == 0);
+}
+
+/* Who set it. A default of a config.ini that was read stays one, but not where somebody
+ * wrote another value there, or where the default is another by now. */
+static const char *source_of(const struct cadre_options *options, const char *name)
+{
+    const struct assignment *a = cadre_assignment_of(options, name);
+    const struct option *o = cadre_option_find(options, name);
+    if (a && a->by_default && (!o || is_default(a->value, o->decl.def)))
+        return CADRE_INI_DEFAULT;
+    return a ? a->source : CADRE_INI_DEFAULT;
+}
+
 /* The keys of one section that nobody declared, so only an allowed one is written. */
 static void put_undeclared(const struct cadre_options *options, const char *section,
                            FILE *file)
@@ -47,7 +67,7 @@ static void put_undeclared(const struct cadre_options *options, const char *sect
         const struct assignment *a = &options->set.items[i];
         bool ours = strncmp(a->name, section, n) == 0 && a->name[n] == '.';
         if (ours && !cadre_option_find(options, a->name))
-            put_value(file, a->name + n + 1, a->value, a->source);
+            put_value(file, a->name + n + 1, a->value, source_of(options, a->name));
     }
 }
 
@@ -69,7 +89,7 @@ static void put_section(const struct cadre_options *options, const char *section
         const struct option *o = &options->known[i];
         if (strcmp(o->section, section) == 0 && strcmp(o->name, "run.extends") != 0)
             put_value(file, o->decl.key, cadre_options_raw(options, o->name),
-                      cadre_options_source(options, o->name));
+                      source_of(options, o->name));
     }
     put_undeclared(options, section, file);
 }
@@ -184,7 +204,7 @@ static void put_set(const struct cadre_options *options, size_t at, FILE *file)
         const struct assignment *a = &options->set.items[i];
         if (strncmp(a->name, section, (size_t)n) == 0 && a->name[n] == '.' &&
             strcmp(a->name, "run.extends") != 0)
-            put_value(file, a->name + n + 1, a->value, a->source);
+            put_value(file, a->name + n + 1, a->value, source_of(options, a->name));
     }
 }
 

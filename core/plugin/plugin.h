@@ -63,6 +63,14 @@ cadre_status cadre_plugin_add_instance_options(const struct cadre_plugin_handle 
                                                struct cadre_options *options,
                                                struct cadre_error *err);
 
+/* Accept the sections that a file may have of plugins that are not part of the run,
+ * [NAME] and [NAME@AXIS]: of every plugin that strategy.plugin_path finds, and of those
+ * that the stack of a [run:NAME] names by their path. Of the n in `used` only
+ * [NAME@AXIS] is, as the run checks their own sections. Errors: CADRE_E_RESOURCE. */
+cadre_status cadre_plugin_allow_sections(const struct cadre_plugin_handle *const *used,
+                                         int n, struct cadre_options *options,
+                                         struct cadre_error *err);
+
 /* The values of an instance's section after resolve; `options`, `instance` and
  * `failure` must outlive the values. A key that the plugin does not have, or of another
  * type, is recorded in `failure` unless there is one already; the answer is then 0 or
@@ -83,8 +91,5 @@ char *cadre_plugin_record_path(const char *plugin);
  * a heap array ended by NULL. NULL: no memory, no
  * descriptors, or a broken disk. */
 char **cadre_plugin_list(const char *plugin_path);
-#define CADRE_PLUGINS_NOT_LISTED                                                       \
-    "the plugins, whose sections a file may have, cannot be listed: no memory, or a "  \
-    "file of theirs cannot be read"
 
 #endif

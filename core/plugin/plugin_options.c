@@ -9,8 +9,10 @@
 
 #include "core/base/log.h"
 #include "core/base/memory.h"
+#include "core/base/path.h"
 #include "core/config/option_value.h"
 #include "core/plugin/plugin_private.h"
+#include "core/plugin/stack.h"
 
 #define MIN_OPTION_BYTES 64u /* in ABI 0.1 */
 #define MAX_OPTIONS 256u
@@ -108,6 +110,70 @@ cadre_status cadre_plugin_add_instance_options(const struct cadre_plugin_handle 
     return cadre_options_add(options, instance, desc->options, desc->n_options,
                              desc->option_stride, err);
 }
+
+/* ---- sections of plugins that are not part of the run ---- */
+
+struct allowing {
+    const struct cadre_plugin_handle *const *used;
+    int n;
+    struct cadre_options *options;
+    cadre_status rc;
+    struct cadre_error *err;
+};
+
+static cadre_status allow_sections_of(const struct allowing *a, const char *name)
+{
+    char any[64];
+    bool used = false;
+    for (int i = 0; i < a->n; i++)
+        used |= !strcmp(a->used[i]->name, name);
+    if (!used)
+        CADRE_TRY(cadre_options_allow_section(a->options, name, a->err));
+    snprintf(any, sizeof any, "%.60s@", name);
+    return cadre_options_allow_section(a->options, any, a->err);
+}
+
+/* Its stack is checked where it is used. */
+static void allow_plugins_by_path(void *arg, const char *text)
+{
+    struct allowing *a = arg;
+    struct cadre_stack stack;
+    if (cadre_stack_parse(text, &stack, NULL) != CADRE_OK)
+        return;
+    for (int i = 0; i < stack.n && a->rc == CADRE_OK; i++) {
+        char name[32];
+        const char *file = cadre_path_basename(stack.entry[i].path);
+        size_t length = strcspn(file, ".");
+        if (length == 0 || length >= sizeof name)
+            continue;
+        snprintf(name, sizeof name, "%.*s", (int)length, file);
+        a->rc = allow_sections_of(a, name);
+    }
+}
+
+cadre_status cadre_plugin_allow_sections(const struct cadre_plugin_handle *const *used,
+                                         int n, struct cadre_options *options,
+                                         struct cadre_error *err)
+{
+    struct allowing a = {used, n, options, CADRE_OK, err};
+    char **names =
+        cadre_plugin_list(cadre_options_raw(options, "strategy.plugin_path"));
+    if (!names)
+        return cadre_fail(err, CADRE_E_RESOURCE,
+                          "the plugins, whose sections a file may have, cannot be "
+                          "listed: no memory, or a file of theirs cannot be read");
+    for (char **name = names; *name; name++) {
+        if (a.rc == CADRE_OK)
+            a.rc = allow_sections_of(&a, *name);
+        free(*name);
+    }
+    free(names);
+    if (a.rc == CADRE_OK)
+        cadre_options_each_run(options, "strategy.stack", allow_plugins_by_path, &a);
+    return a.rc;
+}
+
+/* ---- what a plugin declares ---- */
 
 /* Defaults are checked by adding them to a temporary set of options. */
 cadre_status cadre_plugin_check_options(const struct cadre_plugin_handle *handle,

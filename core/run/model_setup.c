@@ -5,7 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/memory.h"
 #include "core/base/path.h"
+#include "core/checkpoint/format/checkpoint.h"
 #include "core/checkpoint/format/hf.h"
 
 static bool is_set(const struct cadre_options *options, const char *name)
@@ -203,6 +205,38 @@ static bool fits_keys(const struct cadre_config_model *m)
     return fits;
 }
 
+/* Is it the folder of a run, whose checkpoints are in a folder of it? The first of them
+ * may not be written yet. */
+static bool is_run(const char *dir)
+{
+    char *config = cadre_path_join(dir, "config.ini");
+    char *hf = cadre_path_join(dir, "config.json");
+    const bool is = config && hf && cadre_path_exists(config) && !cadre_path_exists(hf);
+    free(config);
+    free(hf);
+    return is;
+}
+
+/* Names the checkpoint to take instead. */
+static cadre_status refuse_run(const char *dir, struct cadre_error *err)
+{
+    char *root = cadre_path_join(dir, "checkpoints"), *newest = NULL;
+    cadre_status rc = root ? CADRE_OK : cadre_no_memory(err, "a path");
+    if (root && cadre_path_is_dir(root))
+        rc = cadre_checkpoint_find_latest(root, &newest, err);
+    if (rc == CADRE_OK)
+        rc = cadre_fail(err, CADRE_E_INVALID,
+                        "model.init: '%s' is the folder of a run, expected a "
+                        "checkpoint or a Hugging Face model folder; name %s%s",
+                        dir,
+                        newest ? "its newest checkpoint, "
+                               : "another, as it has no whole checkpoint",
+                        newest ? newest : "");
+    free(root);
+    free(newest);
+    return rc;
+}
+
 static cadre_status take_folder(const struct cadre_config_model *m,
                                 const struct cadre_options *options,
                                 struct cadre_model_config *model,
@@ -214,6 +248,8 @@ static cadre_status take_folder(const struct cadre_config_model *m,
                           "model.init: there is no folder '%s'; name a checkpoint or a "
                           "Hugging Face model folder",
                           m->init);
+    if (is_run(m->init))
+        return refuse_run(m->init, err);
     if (fits_keys(m))
         return CADRE_OK;
     cadre_status rc = cadre_hf_config_read(m->init, &hf, err);

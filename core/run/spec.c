@@ -27,68 +27,6 @@
 
 /* ---- options, plugins, configuration ---- */
 
-static cadre_status allow_sections_of(struct cadre_spec *spec, const char *name,
-                                      struct cadre_error *err)
-{
-    char any[64];
-    bool used = false;
-    for (int i = 0; i < spec->run.n_plugins; i++)
-        used |= !strcmp(spec->run.plugin[i]->name, name);
-    if (!used)
-        CADRE_TRY(cadre_options_allow_section(spec->options, name, err));
-    snprintf(any, sizeof any, "%s@", name);
-    return cadre_options_allow_section(spec->options, any, err);
-}
-
-struct other_stacks {
-    struct cadre_spec *spec;
-    cadre_status rc;
-    struct cadre_error *err;
-};
-
-/* Another run of the comparison may have a plugin by its path. Its stack is checked
- * where it is used. */
-static void allow_plugins_by_path(void *arg, const char *text)
-{
-    struct other_stacks *other = arg;
-    struct cadre_stack stack;
-    if (cadre_stack_parse(text, &stack, NULL) != CADRE_OK)
-        return;
-    for (int i = 0; i < stack.n && other->rc == CADRE_OK; i++) {
-        char name[32];
-        const char *file = cadre_path_basename(stack.entry[i].path);
-        size_t length = strcspn(file, ".");
-        if (length == 0 || length >= sizeof name)
-            continue;
-        snprintf(name, sizeof name, "%.*s", (int)length, file);
-        other->rc = allow_sections_of(other->spec, name, other->err);
-    }
-}
-
-/* A plugin's section may stand in a file whose stack does not use it: it is accepted
- * when such a plugin exists, and checked when it is used. So may that of an instance.
- */
-static cadre_status allow_plugin_sections(struct cadre_spec *spec,
-                                          const char *plugin_path,
-                                          struct cadre_error *err)
-{
-    struct other_stacks other = {spec, CADRE_OK, err};
-    char **names = cadre_plugin_list(plugin_path);
-    cadre_status rc = CADRE_OK;
-    if (!names)
-        return cadre_fail(err, CADRE_E_RESOURCE, CADRE_PLUGINS_NOT_LISTED);
-    for (char **name = names; *name; name++) {
-        if (rc == CADRE_OK)
-            rc = allow_sections_of(spec, *name, err);
-        free(*name);
-    }
-    free(names);
-    CADRE_TRY(rc);
-    cadre_options_each_run(spec->options, "strategy.stack", allow_plugins_by_path,
-                           &other);
-    return other.rc;
-}
-
 /* Plugins add options and axes. */
 static cadre_status load_plugins(struct cadre_spec *spec,
                                  const struct cadre_stack *stack, const char *path,
@@ -116,7 +54,8 @@ static cadre_status configure(struct cadre_spec *spec, struct cadre_error *err)
     CADRE_TRY(cadre_named_code_check(options, &stack, err));
     CADRE_TRY(load_plugins(spec, &stack, path, err));
     CADRE_TRY(cadre_optimizer_plugin_add(&spec->run, options, path, err));
-    CADRE_TRY(allow_plugin_sections(spec, path, err));
+    CADRE_TRY(cadre_plugin_allow_sections(spec->run.plugin, spec->run.n_plugins,
+                                          options, err));
     CADRE_TRY(cadre_options_resolve(options, err));
     cadre_config_fill(&spec->config, options);
     return CADRE_OK;

@@ -171,6 +171,11 @@ status=0
 "$cadre" compare compare.ini --out compared2 --predict small.ini >out 2>err || status=$?
 if [ "$status" -ne 2 ] || [ -e compared2 ]; then fail "--predict with no hardware file"; fi
 
+# the section of a plugin that a run names by its path is accepted, as where the runs train
+printf '[own]\nwidth = 1\n[run:three]\nstrategy.stack = ./own.so:2\n' | cat compare.ini - >own.ini
+plan own.ini --ranks 2 --hardware "$conf/hardware/h100.ini"
+has '^  1  '
+
 # ---- published steps ----
 plan --replay "$samples/published.csv"
 has '^K22T5 +22B +8 .* \*$'

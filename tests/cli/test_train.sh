@@ -26,6 +26,8 @@ grep -q "^near: 4 steps" "$tmp/far.out" || fail "run.name is lost: $(cat "$tmp/f
 grep -qx "path = $tmp/text.txt" "$tmp/near/config.ini" || fail "data.path is not absolute"
 diff <(grep -v '^#' "$tmp/near/config.ini") <(grep -v '^#' "$tmp/far/config.ini") ||
     fail "the config.ini of a config.ini has other values"
+diff <("$cadre" inspect "$tmp/near/config.ini") <("$cadre" inspect "$tmp/far/config.ini") ||
+    fail "the config.ini of a config.ini has other defaults"
 
 # A run that begins from a folder has the folder's model in its config.ini, of whatever form
 # and length of context; it is run again, evaluated and generated from.
@@ -58,7 +60,16 @@ awk -v run="$valid" '$1 == "loss" { d = $2 - run; ok = d < 1e-6 && d > -1e-6 }
     fail "eval of config.ini says $(grep ^loss "$tmp/eval-tuned.out"), the run said $valid"
 # without --from too: the run's parameters, not those that it began from
 runs eval-left 0 "$cadre" eval "$tmp/tuned/config.ini"
-diff "$tmp/eval-tuned.out" "$tmp/eval-left.out" || fail "eval of config.ini took other parameters"
+diff <(grep -v "^named by" "$tmp/eval-tuned.out") <(grep -v "^named by" "$tmp/eval-left.out") ||
+    fail "eval of config.ini took other parameters"
+# ... and eval says which: of the file that began the run, those of model.init
+runs eval-init 0 "$cadre" eval "$tmp/tune.ini"
+grep -q "^parameters  *$(last base)\$" "$tmp/eval-init.out" || fail "$(cat "$tmp/eval-init.out")"
+for pair in tuned=--from "left=the run, as its newest checkpoint" init=model.init; do
+    grep -qx "named by  *${pair#*=}" "$tmp/eval-${pair%%=*}.out" || fail "eval does not say ${pair#*=}"
+done
+runs eval-json 0 "$cadre" eval "$tmp/tuned/config.ini" --json
+grep -qx ' *"named_by": "run",' "$tmp/eval-json.out" || fail "$(cat "$tmp/eval-json.out")"
 grep -q "^parameters  *$(last tuned)\$" "$tmp/eval-left.out" || fail "$(cat "$tmp/eval-left.out")"
 runs say-tuned 0 "$cadre" generate "$tmp/tuned/config.ini" --from "$tmp/tuned" --prompt the \
     --tokens 4
@@ -145,3 +156,10 @@ train text warm-text 0 train.steps=1 "model.init=$(last zero)" data.valid_fracti
 runs later-half 0 "$cadre" eval "$tmp/zero/config.ini" --from "$tmp/warm-text" --set data.valid_fraction=0.5
 grep -q "^of these, trained on  *about 80 %$" "$tmp/later-half.out" ||
     fail "what model.init was trained on is forgotten: $(cat "$tmp/later-half.out")"
+
+# ... each division of the data once, however often it was trained on
+train text third 0 train.steps=1 "model.init=$(last warm-text)" data.valid_fraction=0.5
+for run in warm-text third; do
+    sed -nE 's/^ *"holdout": "([^"]*)".*/\1/p' "$(last "$run")/state.json" >"$tmp/$run.kept"
+    [ "$(tr ';' '\n' <"$tmp/$run.kept" | grep -c .)" -eq 2 ] || fail "$run keeps $(cat "$tmp/$run.kept")"
+done

@@ -272,6 +272,12 @@ mkdir bare
 train "bare.*config.json" model.init=bare
 train "model.channels = 64.*has 32" model.init=$step model.channels=64
 train "model.init: there is no folder 'none'" model.init=none
+train "model.init: 'later' is the folder of a run.*newest checkpoint, later/checkpoints/step-00000003$" \
+    model.init=later
+mkdir begun
+cp good/config.ini begun
+train "model.init: 'begun' is the folder of a run.*name another, as it has no whole checkpoint" \
+    model.init=begun
 mkdir empty
 cp $step/config.json empty
 train "empty.*safetensors" model.init=empty

@@ -249,6 +249,7 @@ static const struct {
     {"[run:one]\n[run:two]\ntrain.micro_batch = 5\n", "run two: "},
     {"[run:one]\n[run:two]\nstrategy.stack = no_such_plugin:2\n", "run two: "},
     {"[run:one]\n[run:two]\ndata.path = /nowhere\n", "run two: "},
+    {"[run:one]\ntrain.epochs = few\n[run:two]\n", "run one: "},
     {"[bench]\nsteps = 5\n[run:one]\n", "run one: bench.steps = 5 and"},
     {"[run:one]\n[run:two]\nbench.target = 2.5\n", "bench.target = 2.5 make a"},
 };
@@ -258,6 +259,21 @@ START_TEST(wrong_input_is_named)
     ck_assert_int_ne(arrange(wrong[_i].sections, NULL), CADRE_OK);
     ck_assert_msg(strstr(err.text, wrong[_i].says), "%s", err.text);
     ck_assert_ptr_null(strchr(err.text, '\n'));
+}
+END_TEST
+
+/* A wrong value that all runs have is that of the file, and where one run has another
+ * in its place, that of the file too. */
+START_TEST(what_runs_share_is_no_fault_of_a_run)
+{
+    static const char *const sections[] = {
+        "[optim]\nclip = much\n[run:one]\n[run:two]\n",
+        "[optim]\nclip = much\n[run:one]\noptim.clip = 1\n[run:two]\n",
+        "[optim]\nclop = 1\n[run:one]\n[run:two]\n",
+    };
+    ck_assert_int_eq(arrange(sections[_i], NULL), CADRE_E_INVALID);
+    ck_assert_msg(strncmp(err.text, conf, strlen(conf)) == 0, "%s", err.text);
+    ck_assert_msg(strstr(err.text, "optim.cl"), "%s", err.text);
 }
 END_TEST
 
@@ -302,6 +318,7 @@ Suite *test_suite(void)
     tcase_add_test(tc, unset_threads_are_divided);
     tcase_add_test(tc, command_line_wins_over_a_run);
     tcase_add_loop_test(tc, wrong_input_is_named, 0, sizeof wrong / sizeof wrong[0]);
+    tcase_add_loop_test(tc, what_runs_share_is_no_fault_of_a_run, 0, 3);
     tcase_add_test(tc, a_comparison_has_a_name);
     tcase_add_test(tc, a_training_has_a_folder);
     suite_add_tcase(suite, tc);

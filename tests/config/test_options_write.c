@@ -124,6 +124,37 @@ START_TEST(sections_of_instances_load_back)
 }
 END_TEST
 
+/* What nobody set stays so from file to file, but for a value that somebody wrote under
+ * the comment. */
+START_TEST(a_default_that_is_read_is_written_as_one)
+{
+    struct cadre_error err = {0};
+    struct cadre_options *o = options_create();
+    must(options_load_text(o,
+                           "[run]\n# (default)\nout = /srv/runs\n"
+                           "[train]\n# (default)\nsteps = 100\n# (default)\n"
+                           "epochs = 3\n# (first.ini:1)\nglobal_batch = 8\n"
+                           "# (default)\nmicro_batch = 4\n"
+                           "[gone]\n# (default)\nany = thing\n",
+                           &err),
+         &err);
+    must(cadre_options_allow_section(o, "gone", &err), &err);
+    must(cadre_options_set(o, "train.micro_batch=4", "command line", &err), &err);
+    must(cadre_options_resolve(o, &err), &err);
+    struct cadre_options *copy = cadre_options_clone(o);
+    char *text = written(copy);
+    ck_assert_ptr_nonnull(strstr(text, "\n# (default)\nout = /srv/runs\n"));
+    ck_assert_ptr_nonnull(strstr(text, "\n# (default)\nsteps = 100\n"));
+    ck_assert_ptr_nonnull(strstr(text, "x.ini:8)\nepochs = 3\n"));
+    ck_assert_ptr_nonnull(strstr(text, "x.ini:10)\nglobal_batch = 8\n"));
+    ck_assert_ptr_nonnull(strstr(text, "\n# (command line)\nmicro_batch = 4\n"));
+    ck_assert_ptr_nonnull(strstr(text, "\n# (default)\nany = thing\n"));
+    free(text);
+    cadre_options_destroy(copy);
+    cadre_options_destroy(o);
+}
+END_TEST
+
 START_TEST(full_disk_is_an_error)
 {
     struct cadre_error err = {0};
@@ -171,6 +202,7 @@ Suite *test_suite(void)
     TCase *tc = options_case("options_write");
     tcase_add_test(tc, written_set_loads_back);
     tcase_add_test(tc, sections_of_instances_load_back);
+    tcase_add_test(tc, a_default_that_is_read_is_written_as_one);
     tcase_add_test(tc, full_disk_is_an_error);
     tcase_add_test(tc, each_option_is_visited_with_its_value);
     suite_add_tcase(s, tc);
