@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 /* The number behind `key` in a file of lines "key number", of the first line where key
  * is NULL; false for none, also for "max". */
@@ -99,6 +101,20 @@ static uint64_t left_by_cgroup(const char *root)
     return left;
 }
 
+/* What the limit of addresses leaves besides those that are mapped; at least 1. */
+static uint64_t left_by_rlimit(const char *root)
+{
+    char path[4200];
+    struct rlimit limit;
+    uint64_t pages = 0;
+    if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
+        return UINT64_MAX;
+    snprintf(path, sizeof path, "%s/proc/self/statm", root);
+    read_number(path, NULL, &pages);
+    const uint64_t mapped = pages * (uint64_t)sysconf(_SC_PAGESIZE);
+    return limit.rlim_cur > mapped ? limit.rlim_cur - mapped : 1;
+}
+
 bool cadre_free_memory_read(const char *root, struct cadre_free_memory *out)
 {
     char path[4200];
@@ -111,6 +127,7 @@ bool cadre_free_memory_read(const char *root, struct cadre_free_memory *out)
     *out = (struct cadre_free_memory){
         .bytes = by_group ? left : available,
         .limit = by_group ? "left of the cgroup's limit" : "free",
+        .process = left_by_rlimit(root),
     };
     return out->bytes != UINT64_MAX;
 }

@@ -32,6 +32,7 @@ struct generator {
     int64_t vocab; /* tokens that there are; the model may have more */
     int32_t *ids;
     size_t n, n_prompt;
+    size_t full, left; /* tokens that filled the context, and kept then; 0: none */
     struct cadre_decoder *decoder;
     struct cadre_sampler *sampler;
     struct cadre_stops stops;
@@ -181,46 +182,67 @@ static cadre_status put(struct generator *g, size_t i, struct cadre_error *err)
     return show(bytes, size, err);
 }
 
-/* Say when the model no longer sees all; *begin is what it saw from before. */
-static void say_context(const struct generator *g, size_t *begin)
+/* Note when the model no longer sees all; *begin is what it saw from before. What
+ * happens within the text is said behind it, so that no line of the log stands there.
+ */
+static void note_context(struct generator *g, size_t *begin)
 {
     const size_t now = cadre_decoder_begin(g->decoder);
     const size_t context = cadre_decoder_context(g->decoder);
-    if (now != *begin && g->n == g->n_prompt)
+    if (now != *begin && g->n == g->n_prompt) {
         cadre_log(CADRE_LOG_WARN, "generate",
                   "the prompt has %zu tokens, the model's context is %zu: it sees the "
                   "last %zu of them",
                   g->n, context, g->n - now);
-    else if (now != *begin)
-        cadre_log(*begin == 0 ? CADRE_LOG_INFO : CADRE_LOG_DEBUG, "generate",
-                  "the model's context of %zu tokens is full after %zu: it goes on "
-                  "from the last %zu, and so each time it is full",
-                  context, g->n - 1, g->n - now);
+    } else if (now != *begin && *begin == 0) {
+        g->full = g->n - 1;
+        g->left = g->n - now;
+    }
     *begin = now;
 }
 
-static cadre_status generate(struct generator *g, size_t more, struct cadre_error *err)
+static void say_context(const struct generator *g)
 {
-    const char *rest;
-    size_t size, begin = 0;
-    for (size_t i = 0; i < g->n_prompt; i++)
-        CADRE_TRY(put(g, i, err));
+    if (g->full > 0)
+        cadre_log(CADRE_LOG_INFO, "generate",
+                  "the model's context of %zu tokens was full after %zu: it went on "
+                  "from the last %zu, and so each time it was full",
+                  cadre_decoder_context(g->decoder), g->full, g->left);
+}
+
+/* The prompt is shown once it is computed, behind what is said of it. */
+static cadre_status put_all(struct generator *g, size_t more, struct cadre_error *err)
+{
+    size_t begin = 0;
     for (size_t i = 0; i < more && !g->stops.stopped; i++) {
         const double *logits;
         CADRE_TRY(cadre_decoder_next(g->decoder, g->ids, g->n, &logits, err));
-        say_context(g, &begin);
+        note_context(g, &begin);
         CADRE_TRY(cadre_sampler_take(g->sampler, logits, g->n, &g->ids[g->n], err));
+        for (size_t p = 0; i == 0 && p < g->n_prompt; p++)
+            CADRE_TRY(put(g, p, err));
         g->n++;
         if (g->args->chat && cadre_chat_ends(&g->chat, g->ids[g->n - 1]))
             break;
         CADRE_TRY(put(g, g->n - 1, err));
     }
-    if (g->ecg)
-        return CADRE_OK;
-    cadre_stops_end(&g->stops, &rest, &size);
-    cadre_text_append(&g->answer, rest, g->args->chat ? size : 0);
-    CADRE_TRY(show(rest, size, err));
-    return show("\n", 1, err);
+    return CADRE_OK;
+}
+
+static cadre_status generate(struct generator *g, size_t more, struct cadre_error *err)
+{
+    const char *rest;
+    size_t size;
+    g->full = 0;
+    CADRE_TRY(put_all(g, more, err));
+    if (!g->ecg) {
+        cadre_stops_end(&g->stops, &rest, &size);
+        cadre_text_append(&g->answer, rest, g->args->chat ? size : 0);
+        CADRE_TRY(show(rest, size, err));
+        CADRE_TRY(show("\n", 1, err));
+    }
+    say_context(g);
+    return CADRE_OK;
 }
 
 /* The texts of --stop, and that which the template ends an answer with. */

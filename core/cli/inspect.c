@@ -19,6 +19,7 @@
 #include "core/compare/verdict/certificate.h"
 #include "core/data/cache/cache_format.h"
 #include "core/data/text/token_file.h"
+#include "core/data/tokenizer/tokenizer.h"
 #include "core/data/wfdb/record_list.h"
 #include "core/data/wfdb/wfdb_annotation.h"
 #include "core/data/wfdb/wfdb_header.h"
@@ -176,8 +177,8 @@ static cadre_status show_record(const char *path, struct cadre_error *err)
 {
     struct cadre_wfdb_header header = {0};
     CADRE_TRY(cadre_wfdb_header_read(path, &header, err));
-    printf("WFDB record %s: %d signals, %lld samples at %g Hz\n", header.name,
-           header.signals, (long long)header.samples, header.frequency);
+    printf("WFDB record %s: %d signals, %lld samples at %g Hz (data.format = wfdb)\n",
+           header.name, header.signals, (long long)header.samples, header.frequency);
     for (int32_t i = 0; i < header.signals; i++) {
         const struct cadre_wfdb_signal *s = &header.signal[i];
         printf("  %-12s %s, format %d, gain %g per %s\n", s->description, s->file,
@@ -258,7 +259,8 @@ static cadre_status show_bytes(const char *path, struct cadre_error *err)
     else
         return cadre_fail(err, CADRE_E_INVALID,
                           "'%s' is %s; expected a plugin (.so), .safetensors, a record "
-                          "(.hea), tokens (.bin), a token cache or a text",
+                          "(.hea), tokens (.bin), images or labels (idx), a token "
+                          "cache or a text",
                           path, n > 0 ? "no file that Cadre knows" : "an empty file");
     return CADRE_OK;
 }
@@ -361,6 +363,8 @@ static cadre_status show_folder(const char *path, struct cadre_error *err)
         return show_run(path, err);
     if (has(path, "config.json"))
         return show_model_folder(path, err);
+    if (cadre_tokenizer_in_folder(path))
+        return cadre_inspect_tokenizer(path, err);
     struct cadre_record_list list = {0};
     cadre_status rc = cadre_record_list_init(path, &list, err);
     if (rc == CADRE_OK)
@@ -368,8 +372,8 @@ static cadre_status show_folder(const char *path, struct cadre_error *err)
     else
         cadre_fail(err, rc,
                    "'%s' is a folder without state.json (checkpoint), report.json "
-                   "(comparison), config.ini (run), config.json (model), an archive's "
-                   "README.txt or .hea files (ECG records)",
+                   "(comparison), config.ini (run), config.json (model), a tokenizer's "
+                   "files, an archive's README.txt or .hea files (ECG records)",
                    path);
     cadre_record_list_fini(&list);
     return rc;
@@ -388,6 +392,24 @@ static bool is_plugin(const char *name)
     return found;
 }
 
+/* What is called so where there is no such path: a plugin, or a record by its name. */
+static cadre_status show_name(const char *name, struct cadre_error *err)
+{
+    if (is_plugin(name))
+        return show_plugin(name, err);
+    char *header = cadre_format("%s.hea", name);
+    cadre_status rc = header ? CADRE_OK : cadre_no_memory(err, "a path");
+    if (header && cadre_path_exists(header))
+        rc = show_record(header, err);
+    else if (header)
+        rc = cadre_fail(err, CADRE_E_INVALID,
+                        "'%s' does not exist, nor is it a plugin or, with .hea, an ECG "
+                        "record",
+                        name);
+    free(header);
+    return rc;
+}
+
 static cadre_status show_path(const char *path, struct cadre_error *err)
 {
     static const struct {
@@ -400,11 +422,9 @@ static cadre_status show_path(const char *path, struct cadre_error *err)
         {".ini", cadre_inspect_ini}, {".model", cadre_inspect_pieces},
     };
     struct stat status;
+    bool is_idx = false;
     if (stat(path, &status) != 0)
-        return is_plugin(path)
-                   ? show_plugin(path, err)
-                   : cadre_fail(err, CADRE_E_INVALID,
-                                "'%s' does not exist, nor is it a plugin", path);
+        return show_name(path, err);
     if (S_ISDIR(status.st_mode))
         return show_folder(path, err);
     if (!S_ISREG(status.st_mode))
@@ -415,7 +435,8 @@ static cadre_status show_path(const char *path, struct cadre_error *err)
             return files[i].show(path, err);
     if (cadre_archive_file_is(path))
         return show_archive(path, err);
-    return show_bytes(path, err);
+    CADRE_TRY(cadre_inspect_idx(path, &is_idx, err));
+    return is_idx ? CADRE_OK : show_bytes(path, err);
 }
 
 static cadre_status inspect(const struct cadre_cli_args *args, struct cadre_error *err)

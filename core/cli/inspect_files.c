@@ -11,6 +11,8 @@
 #include "core/base/json_read.h"
 #include "core/base/path.h"
 #include "core/config/ini.h"
+#include "core/data/chat/dialogue.h"
+#include "core/data/image/idx.h"
 #include "core/data/tokenizer/tokenizer.h"
 
 /* ---- JSON ---- */
@@ -89,17 +91,65 @@ static cadre_status read_json(const char *path, json_t **object,
     return rc;
 }
 
+/* Whether all entries are dialogues, or (*answers = 2) all are pairs of answers. */
+static cadre_status read_records(const json_t *array, int *answers,
+                                 struct cadre_error *err)
+{
+    cadre_status rc = CADRE_OK;
+    *answers = 0;
+    for (size_t i = 0; rc == CADRE_OK && i < json_array_size(array); i++) {
+        struct cadre_dialogue dialogue[2] = {{0}, {0}};
+        int n = 0;
+        rc = cadre_dialogue_read(json_array_get(array, i), dialogue, &n, err);
+        cadre_dialogue_fini(&dialogue[0]);
+        cadre_dialogue_fini(&dialogue[1]);
+        if (rc == CADRE_OK && i > 0 && n != *answers)
+            rc = cadre_fail(err, CADRE_E_INVALID,
+                            "expected one answer in all records or two, found both");
+        if (rc != CADRE_OK)
+            cadre_error_prefix(err, "entry %zu", i + 1);
+        *answers = n;
+    }
+    return rc;
+}
+
+static cadre_status show_array(const json_t *array, struct cadre_error *err)
+{
+    struct cadre_error why = {0};
+    const size_t n = json_array_size(array);
+    int answers;
+    const cadre_status rc = read_records(array, &answers, &why);
+    if (rc != CADRE_OK && rc != CADRE_E_INVALID) {
+        *err = why;
+        return rc;
+    }
+    if (rc != CADRE_OK)
+        printf("JSON array of %zu entries; for data.format = instruct, %s\n", n,
+               why.text);
+    else if (n == 0)
+        printf("JSON array of 0 entries\n");
+    else
+        printf("instruction data (data.format = instruct%s): %zu %s; the last:\n",
+               answers == 2 ? ", tune.method = dpo" : "", n,
+               answers == 2 ? "pairs of a chosen and a rejected answer" : "records");
+    if (rc == CADRE_OK && n > 0)
+        show_keys(json_array_get(array, n - 1));
+    return CADRE_OK;
+}
+
 cadre_status cadre_inspect_json(const char *path, struct cadre_error *err)
 {
     json_t *object = NULL;
+    cadre_status rc = CADRE_OK;
     CADRE_TRY(read_json(path, &object, err));
-    if (json_is_array(object))
-        printf("JSON array of %zu entries\n", json_array_size(object));
-    else
+    if (json_is_array(object)) {
+        rc = show_array(object, err);
+    } else {
         printf("%s\n", kind_of(object));
-    show_keys(object);
+        show_keys(object);
+    }
     json_decref(object);
-    return CADRE_OK;
+    return rc;
 }
 
 /* Of `cadre report RUN...`. */
@@ -219,7 +269,74 @@ cadre_status cadre_inspect_ini(const char *path, struct cadre_error *err)
     return CADRE_OK;
 }
 
+/* ---- images ---- */
+
+/* "train-images-idx3-ubyte.gz" */
+static bool has_idx_name(const char *path)
+{
+    const char *at = strstr(cadre_path_basename(path), "idx");
+    return at && at[3] >= '1' && at[3] <= '4';
+}
+
+static void show_labels(const struct cadre_idx *idx)
+{
+    uint8_t least = UINT8_MAX, most = 0;
+    for (uint64_t i = 0; i < idx->count; i++) {
+        least = idx->bytes[i] < least ? idx->bytes[i] : least;
+        most = idx->bytes[i] > most ? idx->bytes[i] : most;
+    }
+    printf("idx file: %llu labels from %d to %d (data.labels, where data.format = "
+           "idx)\n",
+           (unsigned long long)idx->count, least, most);
+}
+
+cadre_status cadre_inspect_idx(const char *path, bool *is, struct cadre_error *err)
+{
+    struct cadre_idx idx = {0};
+    struct cadre_error why = {0};
+    const cadre_status rc = cadre_idx_init(path, 1, 4, &idx, &why);
+    *is = rc != CADRE_E_INVALID || has_idx_name(path);
+    if (rc != CADRE_OK && *is)
+        *err = why;
+    if (rc != CADRE_OK)
+        return *is ? rc : CADRE_OK;
+    const uint64_t *dim = idx.dim;
+    if (idx.n_dims == 1)
+        show_labels(&idx);
+    else if (idx.n_dims == 2)
+        printf("idx file: %llu x %llu bytes; data.format = idx takes files of 3 or 4 "
+               "dimensions (images) and of 1 (labels)\n",
+               (unsigned long long)dim[0], (unsigned long long)dim[1]);
+    else
+        printf("idx file: %llu images of %llu x %llu pixels, %llu channel%s "
+               "(data.format = idx)\n",
+               (unsigned long long)dim[0], (unsigned long long)dim[2],
+               (unsigned long long)dim[1],
+               idx.n_dims == 4 ? (unsigned long long)dim[3] : 1ULL,
+               idx.n_dims == 4 && dim[3] != 1 ? "s" : "");
+    cadre_idx_fini(&idx);
+    return CADRE_OK;
+}
+
 /* ---- tokenizers and models of others ---- */
+
+cadre_status cadre_inspect_tokenizer(const char *folder, struct cadre_error *err)
+{
+    struct cadre_tokenizer *tokenizer = NULL;
+    CADRE_TRY(cadre_tokenizer_open(folder, &tokenizer, err));
+    const int32_t bos = cadre_tokenizer_bos(tokenizer);
+    const int32_t eos = cadre_tokenizer_eos(tokenizer);
+    printf("folder of a tokenizer (data.tokenizer): %s, %lld ids",
+           cadre_tokenizer_kind_name(tokenizer),
+           (long long)cadre_tokenizer_vocab(tokenizer));
+    if (bos >= 0)
+        printf(", start %d", bos);
+    if (eos >= 0)
+        printf(", end %d", eos);
+    printf("\n");
+    cadre_tokenizer_close(tokenizer);
+    return CADRE_OK;
+}
 
 cadre_status cadre_inspect_pieces(const char *path, struct cadre_error *err)
 {

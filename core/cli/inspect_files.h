@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Single files that `cadre inspect` knows besides data: JSON, JSON lines, ini files,
- * tokenizers and models of others. */
+/* What `cadre inspect` knows besides records and tokens: JSON, JSON lines, ini files,
+ * images, tokenizers and models of others. */
 #ifndef CADRE_CLI_INSPECT_FILES_H
 #define CADRE_CLI_INSPECT_FILES_H
 
@@ -9,8 +9,9 @@
 #include "core/base/error.h"
 #include "core/base/memory.h"
 
-/* Say which file of a run, a comparison or a model it is, with its main figures.
- * Errors: CADRE_E_INVALID for a file that is damaged or no JSON; CADRE_E_RESOURCE. */
+/* Say which file of a run, a comparison, a model or of instruction data it is, with its
+ * main figures. Errors: CADRE_E_INVALID for a file that is damaged or no JSON;
+ * CADRE_E_RESOURCE. */
 cadre_status cadre_inspect_json(const char *path, struct cadre_error *err);
 
 /* Append what the report.json of a comparison concludes, or which runs that of `cadre
@@ -24,6 +25,13 @@ cadre_status cadre_inspect_lines(const char *path, struct cadre_error *err);
 
 /* Say what an ini file sets. Errors: CADRE_E_INVALID naming the line, CADRE_E_IO. */
 cadre_status cadre_inspect_ini(const char *path, struct cadre_error *err);
+
+/* Say what the images or labels of an idx file are. *is: it is such a file, or called
+ * like one; else nothing is said. Errors: those of cadre_idx_init. */
+cadre_status cadre_inspect_idx(const char *path, bool *is, struct cadre_error *err);
+
+/* Say what the tokenizer in a folder is. Errors: those of cadre_tokenizer_open. */
+cadre_status cadre_inspect_tokenizer(const char *folder, struct cadre_error *err);
 
 /* Say what a SentencePiece tokenizer.model has. Errors: CADRE_E_INVALID. */
 cadre_status cadre_inspect_pieces(const char *path, struct cadre_error *err);

@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 
+#include "core/data/tokenizer/tokenizer_files.h"
 #include "core/run/tokenizer_setup.h"
 #include "core/tune/int4_file.h"
 #include "core/tune/merge.h"
@@ -22,12 +23,22 @@ static cadre_status check(const struct cadre_spec *spec,
                       args->from ? args->from : args->conf);
 }
 
-/* Ids of the tokenizer that lies beside the frozen model. */
-static cadre_status find_marks(struct cadre_merge *work, struct cadre_error *err)
+/* The tokenizer that was trained with: the copy that the adapter's folder has, that of
+ * the frozen model, or what data.tokenizer names. The caller closes *files. */
+static cadre_status find_tokenizer(const struct cadre_config *config,
+                                   struct cadre_merge *work,
+                                   struct cadre_tokenizer_files **files,
+                                   struct cadre_error *err)
 {
     struct cadre_tokenizer_marks marks = {0};
-    if (*work->init && cadre_tokenizer_in_folder(work->init))
-        CADRE_TRY(cadre_tokenizer_find_marks(work->init, &marks, err));
+    const char *spec = config->data.tokenizer;
+    if (*work->adapter && cadre_tokenizer_in_folder(work->adapter))
+        spec = work->adapter;
+    else if (*work->init && cadre_tokenizer_in_folder(work->init))
+        spec = work->init;
+    CADRE_TRY(cadre_tokenizer_find_marks(spec, &marks, err));
+    CADRE_TRY(cadre_tokenizer_files_open(spec, files, err));
+    work->tokenizer = *files;
     work->marks = (struct cadre_hf_marks){marks.known, marks.bos, marks.eos, marks.pad};
     return CADRE_OK;
 }
@@ -37,6 +48,7 @@ static cadre_status merge(const struct cadre_cli_args *args, struct cadre_error 
     struct cadre_cli_args of_model = *args;
     struct cadre_spec *spec = NULL;
     struct cadre_rank rank = {0};
+    struct cadre_tokenizer_files *tokenizer = NULL;
     if (!args->out)
         return cadre_fail(err, CADRE_E_INVALID,
                           "merge: expected --out DIR, the folder of the merged model");
@@ -54,7 +66,7 @@ static cadre_status merge(const struct cadre_cli_args *args, struct cadre_error 
     const char *from = *work.init ? work.init : "initial values";
     cadre_status rc = check(spec, args, err);
     if (rc == CADRE_OK)
-        rc = find_marks(&work, err);
+        rc = find_tokenizer(&spec->config, &work, &tokenizer, err);
     if (rc == CADRE_OK)
         rc = cadre_merge(&work, err);
     if (rc == CADRE_OK && *work.adapter)
@@ -63,6 +75,7 @@ static cadre_status merge(const struct cadre_cli_args *args, struct cadre_error 
         printf("'%s' quantised in '%s': int4 in groups of %lld, in '%s/%s' as codes\n",
                from, work.out, (long long)work.model->qat.group, work.out,
                CADRE_INT4_FILE);
+    cadre_tokenizer_files_close(tokenizer);
     cadre_spec_destroy(spec);
     return rc;
 }

@@ -96,12 +96,19 @@ static void print_head(const struct cadre_spec *spec, const struct cadre_predict
             (long long)spec->run.global_batch, (long long)spec->run.time);
 }
 
-static void ask_what_is_free(const struct cadre_spec *spec, struct cadre_prediction *p)
+/* Of all processes together: each will have what a limit of its own leaves to this
+ * one. */
+static void ask_what_is_free(const struct cadre_spec *spec, int processes,
+                             struct cadre_prediction *p)
 {
     struct cadre_free_memory free_memory;
     if (cadre_free_memory_read("", &free_memory)) {
         p->host_free = free_memory.bytes;
         p->host_limit = free_memory.limit;
+        if (free_memory.process < free_memory.bytes / (uint64_t)processes) {
+            p->host_free = free_memory.process * (uint64_t)processes;
+            p->host_limit = CADRE_FREE_BY_PROCESS;
+        }
     }
     if (spec->gpu)
         p->device_free = spec->device_free;
@@ -145,7 +152,7 @@ cadre_status cadre_predict(const struct cadre_spec *spec,
     const double shared = has_processes(spec) ? spec->run.ranks * staged * MIB : 0;
     p.work = work_of(spec) + shared;
     p.host += (uint64_t)(processes * work_of(spec) + shared);
-    ask_what_is_free(spec, &p);
+    ask_what_is_free(spec, external ? p.ranks : processes, &p);
     *prediction = p;
     return CADRE_OK;
 }

@@ -9,6 +9,7 @@
 #include "core/base/path.h"
 #include "core/checkpoint/format/file.h"
 #include "core/checkpoint/format/hf.h"
+#include "core/data/tokenizer/tokenizer_files.h"
 #include "core/model/init.h"
 #include "core/tensor/nf4.h"
 #include "core/tune/int4_file.h"
@@ -126,14 +127,9 @@ static cadre_status copy_file(struct work *w, const char *name)
     return rc;
 }
 
+/* A generation_config.json of init's goes before one beside the tokenizer. */
 static cadre_status write_small(struct work *w)
 {
-    static const char *const files[] = {
-        "config.json",   "generation_config.json", "tokenizer.json",
-        "vocab.json",    "tokenizer_config.json",  "special_tokens_map.json",
-        "merges.txt",    "added_tokens.json",      "chat_template.jinja",
-        "tokenizer.bin", "tokenizer.model",
-    };
     const struct cadre_model_config *m = w->merge->model;
     const bool llama = m->arch == CADRE_ARCH_LLAMA;
     const struct cadre_hf_config config = {
@@ -152,10 +148,11 @@ static cadre_status write_small(struct work *w)
         .qkv_bias = m->qkv_bias,
         .qk_norm = m->qk_norm,
     };
+    CADRE_TRY(cadre_tokenizer_files_write(w->merge->tokenizer, w->merge->out, w->err));
     if (!*w->merge->init)
         return cadre_hf_config_write(w->merge->out, &config, w->err);
-    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
-        CADRE_TRY(copy_file(w, files[i]));
+    CADRE_TRY(copy_file(w, "config.json"));
+    CADRE_TRY(copy_file(w, "generation_config.json"));
     return cadre_hf_config_add_marks(w->merge->out, &w->merge->marks, w->err);
 }
 

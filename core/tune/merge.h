@@ -8,6 +8,8 @@
 #include "core/checkpoint/format/safetensors.h"
 #include "core/model/model.h"
 
+struct cadre_tokenizer_files;
+
 struct cadre_merge {
     const struct cadre_model_config *model; /* with its adapters, or its qat */
     const char *init; /* folder of the frozen model; empty: initial values of seed */
@@ -15,15 +17,16 @@ struct cadre_merge {
     bool nf4; /* the adapter is of matrices that were stored in nf4: merge into those */
     const char *adapter; /* folder with adapter_model.safetensors; empty: none */
     const char *out; /* folder to make, or an empty one */
+    const struct cadre_tokenizer_files *tokenizer; /* NULL: none */
     struct cadre_hf_marks
-        marks; /* of init's tokenizer, for what its config.json has not */
+        marks; /* of the tokenizer, for what init's config.json has not */
 };
 
-/* Write model.safetensors in the model's wide dtype, config.json, and copies of the
- * tokenizer's files of init; with model->qat also the codes (int4_file.h). One tensor
- * at a time is in memory; sums are made in double, each value rounded once. Errors:
- * CADRE_E_INVALID out is not empty, or a folder does not fit the model; CADRE_E_IO,
- * CADRE_E_RESOURCE. */
+/* Write model.safetensors in the model's wide dtype, config.json (that of init where
+ * there is one) and the tokenizer's files; with model->qat also the codes
+ * (int4_file.h). One tensor at a time is in memory; sums are made in double, each value
+ * rounded once. Errors: CADRE_E_INVALID out is not empty, or a folder does not fit the
+ * model; CADRE_E_IO, CADRE_E_RESOURCE. */
 cadre_status cadre_merge(const struct cadre_merge *merge, struct cadre_error *err);
 
 /* The tensors of the model without adapters, or (adapters) those alone, by their names

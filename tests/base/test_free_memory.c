@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "tests/support/check_main.h"
 
@@ -75,6 +77,32 @@ START_TEST(a_container_that_sees_its_own_limits_alone)
 }
 END_TEST
 
+/* The limit is so high that the test itself is held by none. */
+START_TEST(the_limit_of_a_process)
+{
+    const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), high = UINT64_C(1) << 60;
+    struct cadre_free_memory found;
+    struct rlimit before, limit;
+    char line[96];
+    snprintf(line, sizeof line, "echo %llu 7 7 >proc/self/statm",
+             (unsigned long long)(high / page - 3));
+    run(line);
+    ck_assert_int_eq(getrlimit(RLIMIT_AS, &before), 0);
+    if (before.rlim_cur == RLIM_INFINITY) {
+        ck_assert(cadre_free_memory_read(root, &found));
+        ck_assert_uint_eq(found.process, UINT64_MAX);
+    }
+    limit = before;
+    limit.rlim_cur = high;
+    if (setrlimit(RLIMIT_AS, &limit) != 0)
+        return; /* a lower one is set */
+    is(500 * 1024, "free");
+    ck_assert(cadre_free_memory_read(root, &found));
+    ck_assert_uint_eq(found.process, 3 * page);
+    ck_assert_int_eq(setrlimit(RLIMIT_AS, &before), 0);
+}
+END_TEST
+
 START_TEST(a_system_that_says_nothing)
 {
     struct cadre_free_memory found;
@@ -94,6 +122,7 @@ Suite *test_suite(void)
     tcase_add_test(tc, the_least_limit_of_the_groups_above);
     tcase_add_test(tc, the_first_version_of_cgroups);
     tcase_add_test(tc, a_container_that_sees_its_own_limits_alone);
+    tcase_add_test(tc, the_limit_of_a_process);
     tcase_add_test(tc, a_system_that_says_nothing);
     suite_add_tcase(s, tc);
     return s;

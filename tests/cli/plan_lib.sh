@@ -15,3 +15,26 @@ refused() {
         fail "cadre plan $*: status $status, expected 2 and one line with '$pattern'"
     fi
 }
+
+# small.ini, the smallest model that stacks of 4 stages divide. Simulated it reads no data.txt.
+small_model() {
+    cat >small.ini <<'END'
+[model]
+layers = 4
+channels = 64
+heads = 4
+context = 64
+[data]
+path = data.txt
+cache = no
+[train]
+steps = 2
+global_batch = 16
+micro_batch = 2
+eval_batches = 1
+[checkpoint]
+every = 0
+[strategy]
+stack = single
+END
+}

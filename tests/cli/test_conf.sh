@@ -137,8 +137,11 @@ records() {
     run records inspect "$1"
     has records "^data set: 7 ECG records"
     has records "^  119 .*$3 s at 360 Hz, MLII V1"
-    run record inspect "$1/119.hea"
-    has record "$4"
+    for record in 119 119.hea; do
+        run record inspect "$1/$record"
+        has record '^WFDB record 119: 2 signals, .*data.format = wfdb'
+        has record "$4"
+    done
 }
 records "$samples/mitdb" 0.813228 180.0 "209 annotations, 197 beats"
 if [ -e "${CADRE_TEST_DATA:-none}/mitdb/119.hea" ]; then
@@ -167,6 +170,27 @@ run ini inspect ecg-foundation/config.ini
 has ini "^[0-9]+ options, for 1 run; "
 run pieces inspect "$CADRE_SRC/tests/samples/tokenizers/sp-bpe/tokenizer.model"
 has pieces "^tokenizer of SentencePiece: 560 pieces"
+run vocabulary inspect "$samples/gpt2_bpe"
+has vocabulary "^folder of a tokenizer .data.tokenizer.: GPT-2's byte-level BPE, [0-9]+ ids, start "
+run instruct inspect "$samples/instruct/alpaca_en_demo.json"
+has instruct "^instruction data .data.format = instruct.: 24 records; the last:"
+run pairs inspect "$samples/instruct/dpo_en_demo.json"
+has pairs "^instruction data .*tune.method = dpo.: 4 pairs of a chosen and a rejected answer"
+echo '[{"messages": []}, 3]' >array.json
+run array inspect array.json
+has array "^JSON array of 2 entries; for data.format = instruct, entry [12]: "
+gunzip -c data/mnist/images-idx3-ubyte.gz >plain
+for images in data/mnist/images-idx3-ubyte.gz plain; do
+    run images inspect "$images"
+    has images "^idx file: 100 images of 28 x 28 pixels, 1 channel .data.format = idx.$"
+done
+run labels inspect data/mnist/labels-idx1-ubyte.gz
+has labels "^idx file: 100 labels from 0 to 9 .data.labels"
+head -c 900 plain >cut-idx3-ubyte
+status=0
+"$cadre" inspect cut-idx3-ubyte 2>cut.err || status=$?
+[ "$status" = 2 ] && grep -q "the file is cut off" cut.err ||
+    fail "inspect of an idx file that is cut off: $status, $(cat cut.err)"
 run cache inspect "$(echo cache/*.cache | cut -d' ' -f1)"
 has cache "^cache of a tokenised data set: [0-9]+ records"
 

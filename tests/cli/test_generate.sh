@@ -106,14 +106,22 @@ if [ "${CADRE_TEST_LEAN:-0}" = 0 ]; then
         --no-cache
     same short short-whole "beyond the context"
 fi
-grep -q "context of 512 tokens is full after 512: it goes on from the last 256" short.err ||
+grep -q "context of 512 tokens was full after 512: it went on from the last 256" short.err ||
     fail "the end of the context is not said: $(cat short.err)"
 run far "${stories[@]}" --tokens 1100
-[ "$(grep -c 'is full' far.err)" = 1 ] || fail "the end of the context is said again"
+[ "$(grep -c 'was full' far.err)" = 1 ] || fail "the end of the context is said again"
 long=$(printf 'Lily went to the park. %.0s' {1..80})
 run long "${stories[@]}" --tokens 5 --prompt "$long"
 grep -qE "the prompt has [0-9]+ tokens, the model's context is 512: it sees the last 256" long.err ||
     fail "a prompt longer than the context: $(cat long.err)"
+# Lines of the log stand before and behind the text, where both go to one place.
+"$cadre" generate "${stories[@]}" --tokens 600 --prompt "$long" >both 2>&1 || fail "$(cat both)"
+grep -vE '^[0-9:]{8} (warn: )?[a-z]+: ' both >both.text || true
+run alone "${stories[@]}" --tokens 600 --prompt "$long"
+cmp alone.out both.text || fail "the log stands within the text of a long prompt"
+"$cadre" generate "${stories[@]}" --tokens 600 >both 2>&1 || fail "$(cat both)"
+[ "$(tail -n 1 both | grep -cE '^[0-9:]{8} generate: the model.s context .* was full')" = 1 ] ||
+    fail "the log stands within the text: $(cat both)"
 
 # ---- GPT-2 form: bytes, trained for a moment ----
 seq 1 20000 >data.txt
@@ -138,7 +146,7 @@ for keep in "" --no-cache; do
 done
 same ecg ecg--no-cache "heartbeats"
 [ "$(wc -l <ecg.out)" = 277 ] || fail "heartbeats: $(wc -l <ecg.out) lines, not 127 and 150"
-grep -q "context of 255 tokens is full" ecg.err || fail "heartbeats: the end is not said"
+grep -q "context of 255 tokens was full" ecg.err || fail "heartbeats: the end is not said"
 run ecg-greedy "${ecg[@]}" --from ecg --tokens 150 --greedy
 differ ecg ecg-greedy "--greedy"
 

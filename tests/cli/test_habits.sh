@@ -214,6 +214,19 @@ runs huge 2 "$cadre" train text.ini --out huge "${huge[@]}"
 said huge "the run needs [0-9.]+ TiB"
 [ ! -e huge ] || fail "a run that does not fit leaves a folder"
 runs huge 0 "$cadre" train text.ini --dry-run "${huge[@]}" --set run.memory_check=no
+# Addresses that the shell limits: of one process, of two. (OpenBLAS waits for more, at its start.)
+limited() (
+    export OPENBLAS_NUM_THREADS=1
+    ulimit -v 700000
+    exec "$cadre" "$@"
+)
+if limited --version >/dev/null 2>&1; then
+    large=(--set model.layers=8 --set model.channels=512 --set model.heads=8
+        --set strategy.stack=ddp:2 --set train.micro_batch=1)
+    runs limited 2 limited train text.ini --dry-run "${large[@]}"
+    said limited "the run needs [0-9.]+ MiB of this machine's memory, and [0-9.]+ MiB are left by ulimit -v"
+    runs limited 0 limited train text.ini --dry-run "${large[@]}" --set comm.ranks=processes
+fi
 
 # ---- data beside its file ----
 mkdir -p near/deep

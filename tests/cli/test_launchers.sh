@@ -25,18 +25,6 @@ args() {
     args=(train "$tmp/text.ini" --out "$tmp/$1" "${sets[@]}")
 }
 
-# free_port STEP: a port P of this machine that nobody listens at, nor at P + STEP.
-free_port() {
-    local port
-    while :; do
-        port=$((20000 + RANDOM % 12000))
-        (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null && continue
-        (exec 3<>"/dev/tcp/127.0.0.1/$((port + $1))") 2>/dev/null && continue
-        break
-    done
-    echo "$port"
-}
-
 # A job whose step 1 meets at a port that is free.
 free_job() {
     local job

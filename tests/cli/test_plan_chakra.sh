@@ -12,23 +12,7 @@ h100=$CADRE_SRC/conf/hardware/h100.ini
 read_chakra=$CADRE_SRC/tests/cli/read_chakra.py
 cd "$tmp"
 
-cat >small.ini <<'END'
-[model]
-layers = 4
-channels = 64
-heads = 4
-context = 64
-vocab = 256
-[data]
-path = none.txt
-cache = no
-[train]
-steps = 2
-global_batch = 16
-micro_batch = 2
-[checkpoint]
-every = 0
-END
+small_model
 
 # simulate DIR RANKS STACK SETTING...: the files and DIR.json.
 simulate() {

@@ -10,25 +10,7 @@ h100=$CADRE_SRC/conf/hardware/h100.ini
 cd "$tmp"
 
 seq 1 4000 >data.txt
-cat >small.ini <<'END'
-[model]
-layers = 4
-channels = 64
-heads = 4
-context = 64
-[data]
-path = data.txt
-cache = no
-[train]
-steps = 2
-global_batch = 16
-micro_batch = 2
-eval_batches = 1
-[checkpoint]
-every = 0
-[strategy]
-stack = single
-END
+small_model
 
 simulate() {
     local ranks=$1

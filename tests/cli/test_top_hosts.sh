@@ -42,16 +42,6 @@ fi
 small="device.kind=cuda run.seed=1 train.global_batch=2 train.micro_batch=1 \
     train.eval_batches=1 model.layers=1 model.context=8 model.channels=16"
 
-# A port of this machine that nobody listens at.
-free_port() {
-    local port
-    while :; do
-        port=$((20000 + RANDOM % 12000))
-        (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null || break
-    done
-    echo "$port"
-}
-
 # begin NAME [s.k=v]...: rank 0 on h1, rank 1 on h2; both are in $pids.
 begin() {
     local one="env CADRE_LOCAL_RANK=0 CADRE_LOCAL_WORLD_SIZE=1 LD_PRELOAD=$shim ODD_NETWORK=1"

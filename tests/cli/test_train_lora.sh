@@ -160,6 +160,33 @@ says merge-twice "is not empty"
 runs merge-full 2 "$cadre" merge "$tmp/base" --out "$tmp/new"
 says merge-full "has no adapter"
 
+# A tokenizer that does not lie in the model's folder goes with it, from the run's checkpoint.
+stories=$CADRE_SRC/tests/samples/weights
+mkdir "$tmp/stories"
+cp "$stories/stories260K/tok512.bin" "$tmp/own.bin"
+cp "$stories/stories260K-hf/model.safetensors" "$tmp/stories"
+grep -v '"[be]os_token_id"' "$stories/stories260K-hf/config.json" >"$tmp/stories/config.json"
+sed -e '/^layers/,/^context/d' -e "s|^\[model\]|&\ninit = $tmp/stories\ncontext = 32|" \
+    "$tmp/text.ini" >"$tmp/stories.ini"
+train stories named 0 "data.tokenizer=$tmp/own.bin" tune.method=lora tune.rank=2 train.steps=1
+rm "$tmp/own.bin"
+runs named-merge 0 "$cadre" merge "$tmp/named" --out "$tmp/named-merged"
+cmp "$stories/stories260K/tok512.bin" "$tmp/named-merged/tokenizer.bin" ||
+    fail "a merged model has no tokenizer"
+tr -d ' \n' <"$tmp/named-merged/config.json" | grep '"bos_token_id":1.*"eos_token_id":2' >/dev/null ||
+    fail "a merged model does not name the marks of its tokenizer"
+printf '[model]\ninit = %s\n' "$tmp/named-merged" >"$tmp/named.ini"
+runs named-told 0 "$cadre" generate "$tmp/named.ini" --greedy --tokens 9 --prompt Once
+grep -q '^Once upon a time' "$tmp/named-told.out" || fail "the merged model tells no story"
+# Beside an adapter of others, from data.tokenizer.
+sed -i "s|^init = .*|&\n[data]\ntokenizer = $stories/stories260K/tok512.bin|" "$tmp/named.ini"
+mkdir "$tmp/peft"
+cp "$(last named)"/adapter_* "$tmp/peft"
+runs peft-merge 0 "$cadre" merge "$tmp/named.ini" --from "$tmp/peft" --out "$tmp/peft-merged" \
+    --set "model.init=$tmp/stories"
+cmp "$stories/stories260K/tok512.bin" "$tmp/peft-merged/tokenizer.bin" ||
+    fail "a model merged with PEFT's adapter has no tokenizer"
+
 # ---- what is refused ----
 refused unused "tune.rank = 4 .* is of adapters, but tune.method = full" tune.rank=4
 refused targets "'q' is no module of a gpt2 block" tune.method=lora tune.targets=q

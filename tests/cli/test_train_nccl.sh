@@ -35,16 +35,6 @@ wrong() {
     [ ! -e "$tmp/$name" ] || fail "$name left a run folder"
 }
 
-# A port of this machine that nobody listens at.
-free_port() {
-    local port
-    while :; do
-        port=$((20000 + RANDOM % 12000))
-        (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null || break
-    done
-    echo "$port"
-}
-
 # ---- a rank dies that nobody watches: the other one ends at its limit, looked at below ----
 limit=$((10 + 3 * patience))
 # (the exact runs must not find what it timed)

@@ -317,3 +317,15 @@ no_orphan() {
         sleep 0.02
     done
 }
+
+# free_port [STEP]: a port P of this machine that nobody listens at, nor at P + STEP.
+free_port() {
+    local port
+    while :; do
+        port=$((20000 + RANDOM % 12000))
+        (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null && continue
+        (exec 3<>"/dev/tcp/127.0.0.1/$((port + ${1:-0}))") 2>/dev/null && continue
+        break
+    done
+    echo "$port"
+}

@@ -60,6 +60,7 @@ START_TEST(bytes_are_ids)
     struct cadre_tokenizer *tok = open_or_fail(NULL);
     int32_t *ids = NULL;
     ck_assert_int_eq(cadre_tokenizer_vocab(tok), 256);
+    ck_assert_str_eq(cadre_tokenizer_kind_name(tok), "bytes");
     ck_assert_int_eq(cadre_tokenizer_bos(tok), -1);
     const struct cadre_tokenizer_marks marks = cadre_tokenizer_marks(tok);
     ck_assert(marks.known && marks.bos == -1 && marks.eos == 0 && marks.pad == -1);
@@ -191,6 +192,7 @@ START_TEST(llama2c_decodes_and_encodes_stories)
     json_t *id = NULL;
     struct cadre_tokenizer *tok = open_or_fail(path);
     ck_assert_int_eq(cadre_tokenizer_vocab(tok), 512);
+    ck_assert_str_eq(cadre_tokenizer_kind_name(tok), "llama2.c's tokenizer.bin");
     ck_assert_int_eq(cadre_tokenizer_bos(tok), 1);
     char *want = test_file_read(text_path, &size);
     json_t *root = json_load_file(ids_path, 0, NULL);

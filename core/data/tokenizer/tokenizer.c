@@ -144,6 +144,19 @@ void cadre_tokenizer_close(struct cadre_tokenizer *tok)
     free(tok);
 }
 
+const char *cadre_tokenizer_kind_name(const struct cadre_tokenizer *tok)
+{
+    static const char *const names[] = {
+        [CADRE_TOKENIZER_BYTE] = "bytes",
+        [CADRE_TOKENIZER_GPT2] = "GPT-2's byte-level BPE",
+        [CADRE_TOKENIZER_LLAMA2C] = "llama2.c's tokenizer.bin",
+        [CADRE_TOKENIZER_BYTE_BPE] = "Hugging Face's tokenizer.json, byte-level BPE",
+        [CADRE_TOKENIZER_PIECES] = "Hugging Face's tokenizer.json, BPE",
+        [CADRE_TOKENIZER_SENTENCEPIECE] = "SentencePiece's tokenizer.model",
+    };
+    return names[tok->kind];
+}
+
 int64_t cadre_tokenizer_vocab(const struct cadre_tokenizer *tok)
 {
     return tok->kind == CADRE_TOKENIZER_BYTE ? 256 : tok->vocab.count;

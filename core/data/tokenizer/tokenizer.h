@@ -35,6 +35,9 @@ bool cadre_tokenizer_in_folder(const char *folder);
 /* NULL is accepted. */
 void cadre_tokenizer_close(struct cadre_tokenizer *tok);
 
+/* "GPT-2's byte-level BPE" and the like. Static storage. */
+const char *cadre_tokenizer_kind_name(const struct cadre_tokenizer *tok);
+
 /* Ids are 0 <= id < vocab. */
 int64_t cadre_tokenizer_vocab(const struct cadre_tokenizer *tok);
 

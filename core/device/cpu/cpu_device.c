@@ -291,7 +291,7 @@ static bool memory(struct cadre_device *device, uint64_t *available, uint64_t *t
     (void)device;
     if (!cadre_free_memory_read("", &found) || pages <= 0 || bytes <= 0)
         return false;
-    *available = found.bytes;
+    *available = found.process < found.bytes ? found.process : found.bytes;
     *total = (uint64_t)pages * (uint64_t)bytes;
     return true;
 }
