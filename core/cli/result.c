@@ -126,6 +126,7 @@ static void put_comparison(struct cadre_json *json, const char *dir)
         cadre_json_end_object(json);
     }
     cadre_json_end_array(json);
+    put_value(json, "despite_load", json_object_get(report, "despite_load"));
     json_decref(report);
 }
 
