@@ -18,7 +18,8 @@ struct cadre_runs_report_request {
 };
 
 /* A single run gets OUT/run.html, several OUT/report.html, .md, .csv and .json; the
- * table goes to `to`. A folder with the report of a comparison is left as it is. [main]
+ * table goes to `to`. A folder with the report of a comparison is left as it is by
+ * several; so is one that holds files and neither a report nor the run. [main]
  * Errors: those of cadre_runs_read and archive.h; CADRE_E_INVALID, CADRE_E_IO,
  * CADRE_E_RESOURCE. */
 cadre_status cadre_runs_report(const struct cadre_runs_report_request *request,

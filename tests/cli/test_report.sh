@@ -106,6 +106,22 @@ mkdir "$tmp/mine"
 echo mine >"$tmp/mine/report.html"
 refused mine "mine/report.html' is no file of a report" "$tmp/one" "$tmp/two" --out "$tmp/mine"
 [ "$(cat "$tmp/mine/report.html")" = mine ] || fail "a file of others was replaced"
+# a folder of others is left as it is; that of an earlier report is written into again
+mkdir "$tmp/others"
+echo mine >"$tmp/others/thesis.tex"
+refused others "others' holds other files .'thesis.tex'.; expected .* one with a report: .*others/report'" \
+    "$tmp/one" "$tmp/two" --out "$tmp/others"
+refused others_page "holds other files .'thesis.tex'." "$tmp/one" --out "$tmp/others"
+[ "$(ls -A "$tmp/others")" = thesis.tex ] || fail "a refused report left files: $(ls "$tmp/others")"
+refused run "holds a run .metrics.jsonl., and this is a report" "$tmp/one" "$tmp/two" --out "$tmp/two"
+mkdir "$tmp/page_of_others"
+echo mine >"$tmp/page_of_others/run.html"
+refused page_of_others "run.html' is no file of a report" "$tmp/one" --out "$tmp/page_of_others"
+runs anew 0 "$cadre" report "$tmp/one" --out "$tmp/anew"
+echo mine >"$tmp/anew/notes.txt"
+runs anew 0 "$cadre" report "$tmp/two" --out "$tmp/anew"
+runs anew 0 "$cadre" report "$tmp/one" "$tmp/two" --out "$tmp/anew"
+runs anew 0 "$cadre" report "$tmp/two" "$tmp/one" --out "$tmp/anew"
 
 # a comparison in one line: each combination, its losses over seeds, and the best one
 cat >>"$tmp/text.ini" <<END
