@@ -458,18 +458,6 @@ static char *name_comparison(const struct cadre_arrange_request *request)
     return cadre_strdup(name && *name ? name : cadre_path_basename(request->conf));
 }
 
-/* The call, so that a reader can repeat it. */
-static char *command_of(const struct cadre_arrange_request *request)
-{
-    struct cadre_text text = {0};
-    cadre_text_printf(&text, "cadre compare %s", request->conf);
-    for (size_t i = 0; request->sets && request->sets[i]; i++)
-        cadre_text_printf(&text, " --set '%s'", request->sets[i]);
-    if (text.failed)
-        cadre_text_fini(&text);
-    return text.data;
-}
-
 cadre_status cadre_arrange(const struct cadre_arrange_request *request,
                            struct cadre_comparison *c,
                            struct cadre_arrangement *arrangement,
@@ -482,11 +470,11 @@ cadre_status cadre_arrange(const struct cadre_arrange_request *request,
     *arrangement = (struct cadre_arrangement){0};
     CADRE_TRY_OR(cadre_options_list_runs(request->options, &names, &n, err), fail);
     c->title = name_comparison(request);
-    c->command = command_of(request);
+    c->command = request->command ? cadre_strdup(request->command) : NULL;
     c->run = cadre_calloc(n, sizeof *c->run);
     c->cores = cadre_cores();
     a.config = cadre_calloc(n, sizeof *a.config);
-    if (!c->title || !c->command || !c->run || !a.config) {
+    if (!c->title || (request->command && !c->command) || !c->run || !a.config) {
         rc = cadre_no_memory(err, "%zu runs", n);
         goto fail;
     }

@@ -579,7 +579,7 @@ cadre_status cadre_compare(const struct cadre_compare_request *request,
         request->out ? NULL : cadre_compare_folder(request->options, request->conf);
     struct comparing x = {
         .request = {request->options, request->conf, request->sets,
-                    request->out ? request->out : made},
+                    request->out ? request->out : made, request->command},
         .table = request->table,
         .predict = request->predict,
         .launched = request->launched,

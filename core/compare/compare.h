@@ -23,6 +23,7 @@ struct cadre_compare_request {
     const struct cadre_options
         *options; /* loaded from conf, sets applied, not resolved */
     const char *conf;
+    const char *command; /* how it was called, for a shell; NULL: not known */
     char *const *sets; /* the --set texts, NULL-terminated; may be NULL */
     const char *out; /* NULL: run.out and the file's name */
     enum cadre_compare_step step;

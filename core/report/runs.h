@@ -27,6 +27,7 @@ struct cadre_runs {
         *comparison; /* (n_comparisons) folders of comparisons that were given; owned */
     size_t n, n_comparisons;
     char *folder; /* owned, absolute: where the report is written; NULL: nowhere yet */
+    const char *command; /* how the report was asked for; borrowed, NULL: not known */
     struct cadre_options_diff diff;
 };
 

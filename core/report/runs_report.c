@@ -200,6 +200,7 @@ cadre_status cadre_runs_report(const struct cadre_runs_report_request *request,
     if (rc == CADRE_OK) {
         const char *own = runs.n == 1 ? runs.run[0]->dir : DEFAULT_OUT;
         const char *out = request->out ? request->out : own;
+        runs.command = request->command;
         rc = write_files(&runs, request, out, err);
         if (rc == CADRE_OK)
             rc = request->json ? print_json(&runs, to, err)

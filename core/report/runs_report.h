@@ -13,6 +13,7 @@ struct cadre_runs_report_request {
     char *const *dir; /* (n) folders, as cadre_runs_read takes them */
     size_t n;
     const char *out; /* NULL: a single run's own folder, for several "report" */
+    const char *command; /* how it was asked for, for a shell; NULL: not known */
     const char *archive; /* a .tar to write besides; NULL: none */
     bool json; /* report.json's object in place of the table */
 };

@@ -205,7 +205,9 @@ void cadre_runs_markdown(const struct cadre_runs *runs, struct cadre_text *out)
 {
     char cells[CADRE_RUNS_COLUMNS][CADRE_RUNS_CELL];
     struct cadre_text notes = {0};
-    cadre_text_printf(out, "# Runs\n\n%s\n\n|", cadre_page_build());
+    cadre_text_printf(out, "# Runs\n\n%s\n\n", cadre_page_build());
+    cadre_escape_markdown_code(out, runs->command);
+    cadre_text_append(out, "|", 1);
     for (int k = 0; k < CADRE_RUNS_COLUMNS; k++)
         cadre_text_printf(out, " %s |", cadre_runs_heads[k]);
     cadre_text_printf(out, "\n|");

@@ -435,6 +435,7 @@ END_TEST
 /* Pieces over time, whiskers, a head, and tables that a screen reader can read. */
 START_TEST(html_shows_how_it_was_measured)
 {
+    c.command = cadre_strdup("cadre compare made.ini");
     cadre_report_html(&c, &text);
     ck_assert(has("<h2>Pieces</h2>") && has("class=\"shaded\""));
     ck_assert(has("round 2, disturbed: other processes took 31 % of a core"));
