@@ -22,7 +22,6 @@
 #include "core/compare/task.h"
 #include "core/compare/verdict/condition.h"
 #include "core/run/outdir.h"
-#include "core/run/resolved.h"
 #include "core/run/run_lock.h"
 
 struct comparing {
@@ -465,30 +464,6 @@ static cadre_status measure(struct comparing *x, struct cadre_error *err)
     return cadre_measure(&request, &x->c, &x->watch, err);
 }
 
-/* OUT/comparison.ini, with absolute paths. */
-static cadre_status write_options(const struct comparing *x, struct cadre_error *err)
-{
-    char *text = NULL;
-    size_t size = 0;
-    char *path = cadre_path_join(x->request.out, CADRE_COMPARISON_INI);
-    struct cadre_options *copy = cadre_options_clone(x->request.options);
-    FILE *memory = open_memstream(&text, &size);
-    cadre_status rc =
-        path && copy && memory ? CADRE_OK : cadre_no_memory(err, "the options");
-    if (rc == CADRE_OK)
-        rc = cadre_resolved_paths(copy, err);
-    if (rc == CADRE_OK)
-        rc = cadre_options_write_set(copy, memory, err);
-    if (memory && fclose(memory) != 0 && rc == CADRE_OK)
-        rc = cadre_no_memory(err, "the options");
-    if (rc == CADRE_OK)
-        rc = cadre_path_write_file(path, text, size, err);
-    cadre_options_destroy(copy);
-    free(text);
-    free(path);
-    return rc;
-}
-
 static cadre_status forewarn(const struct comparing *x, struct cadre_error *err)
 {
     struct cadre_text lines = {0};
@@ -513,7 +488,7 @@ static cadre_status compare_all(struct comparing *x, struct cadre_error *err)
         return CADRE_E_INVALID; /* the user named it */
     }
     CADRE_TRY(cadre_run_lock_take(&x->lock, x->request.out, err));
-    CADRE_TRY(write_options(x, err));
+    CADRE_TRY(cadre_settings_write(x->request.options, x->request.out, err));
     CADRE_TRY(forewarn(x, err));
     cadre_supervise_open(&x->watch);
     rc = train_all(x, err);

@@ -9,9 +9,6 @@
 #include "core/compare/predictions.h"
 #include "core/config/options.h"
 
-/* In the comparison's folder: what it was started with, so that it can be again. */
-#define CADRE_COMPARISON_INI "comparison.ini"
-
 enum cadre_compare_step {
     CADRE_COMPARE_ALL,
     CADRE_COMPARE_LIST, /* print the trainings: name, tab, ranks */
