@@ -141,13 +141,15 @@ static cadre_status train(const struct comparing *x, const struct job *job,
 }
 
 /* A run that failed is reported as failed, and the others go on. */
-static void note_failure(struct comparing *x, const struct cadre_task *task,
+static void note_failure(struct comparing *x, const struct job *job,
                          const struct cadre_child_failure *failure)
 {
-    struct cadre_compared_run *run = &x->c.run[task->run];
+    struct cadre_compared_run *run = &x->c.run[job->task->run];
     cadre_log(CADRE_LOG_WARN, "compare", "%s; the other runs go on", failure->text);
-    if (task->perturbation < 0)
+    if (job->task->perturbation < 0) {
         snprintf(run->failure, sizeof run->failure, "%s", failure->why);
+        run->failed_page = cadre_child_leave_page(job->folder, run->options);
+    }
     if (!x->failure.failed)
         x->failure = *failure;
 }
@@ -164,7 +166,7 @@ static cadre_status train_task(struct comparing *x, const struct cadre_task *tas
     if (rc == CADRE_OK)
         rc = train(x, &job, record, &failure, err);
     if (rc == CADRE_OK && failure.failed)
-        note_failure(x, task, &failure);
+        note_failure(x, &job, &failure);
     free(job.folder);
     return rc;
 }

@@ -132,8 +132,20 @@ says failed 'run same was ended by signal 9'
 grep -q '"failure": "signal 9' "$tmp/failed/report.json" || fail "failed: report.json says nothing"
 [ ! -e "$tmp/failed/certificate-same.json" ] || fail "failed: a certificate of a failed run"
 [ -e "$tmp/failed/certificate-one.json" ] || fail "failed: no certificate of one"
+python3 - "$tmp/failed/report.json" <<'END' || fail "failed: what same was is not told"
+import json, sys
+runs = {run["name"]: run for run in json.load(open(sys.argv[1]))["runs"]}
+keys = "ranks", "params"
+sys.exit(None in [runs["same"][key] for key in keys] or
+         [runs["same"][key] for key in keys] != [runs["one"][key] for key in keys])
+END
+[ -s "$tmp/failed/runs/same/run.html" ] || fail "failed: same has no page"
+grep -q '<li>same (failed): <a href="runs/same/run.html">' "$tmp/failed/report.html" ||
+    fail "failed: no link to the page of same"
 "$cadre" inspect "$tmp/failed" >"$tmp/failed.seen"
 grep -q 'comparison of .*; 1 failed' "$tmp/failed.seen" || fail "failed: inspect names no failure"
 grep -q '^  same .*failed: signal 9' "$tmp/failed.seen" || fail "failed: inspect has no reason"
 "$cadre" report "$tmp/failed/runs/same" --out "$tmp/failed-page" >"$tmp/failed-page.out"
 grep -q 'died after step [0-9]* of' "$tmp/failed-page.out" || fail "failed: report has no end of same"
+"$cadre" report "$tmp/failed/runs/same" --json >"$tmp/failed-page.json"
+grep -q '"ranks": 1,' "$tmp/failed-page.json" || fail "failed: report has no ranks of same"

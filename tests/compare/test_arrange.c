@@ -74,6 +74,7 @@ START_TEST(takes_runs_in_order_with_the_baseline_named)
     ck_assert_str_eq(c.title, "c.ini");
     ck_assert_str_eq(c.command, "cadre compare c.ini --json");
     ck_assert_int_eq(c.run[0].steps, 3);
+    ck_assert_int_gt(c.run[0].params, 0);
     ck_assert_str_eq(c.run[0].other_training, "");
     ck_assert_uint_eq(c.n_perturbations, 3);
     ck_assert_int_eq(c.perturbation[0].micro_batch, 3);
