@@ -49,7 +49,7 @@ bool cadre_runs_same_training(const struct cadre_runs *runs, size_t i);
 
 /* The table, what differs in the options, and the notes: for a terminal of so many
  * columns, as report.md and as report.csv (RFC 4180, a line a run). Columns of the
- * table that do not fit are left out and named. */
+ * table that do not fit are left out and named; those of the options stand below. */
 void cadre_runs_table(const struct cadre_runs *runs, int columns,
                       struct cadre_text *out);
 void cadre_runs_markdown(const struct cadre_runs *runs, struct cadre_text *out);
