@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/clock.h"
 #include "core/base/log.h"
 #include "core/base/memory.h"
 #include "core/base/path.h"
@@ -38,6 +39,8 @@ struct comparing {
     struct cadre_run_lock lock; /* of the comparison's folder */
     struct cadre_supervise_watch watch;
     struct cadre_child_failure failure; /* the first */
+    double trained_s; /* what the trainings of this process took that did not fail */
+    size_t n_trained;
 };
 
 /* ---- children ---- */
@@ -104,19 +107,36 @@ static cadre_status check_settings(const struct job *job, struct cadre_error *er
                                 job->task->perturbation >= 0, err);
 }
 
+/* "; about 1:40 left" of the trainings, by the mean of those that ended; "" before. */
+static void put_left(const struct comparing *x, const struct job *job, char *out,
+                     size_t size)
+{
+    char left[32];
+    size_t to_come = 0;
+    for (const struct cadre_task *task = job->task; task < x->task + x->n_tasks; task++)
+        to_come += !*x->c.run[task->run].failure;
+    const double all = x->trained_s * (double)to_come;
+    *out = 0;
+    if (x->n_trained > 0)
+        snprintf(out, size, "; about %s left",
+                 cadre_measure_clock(all / (double)x->n_trained, left, sizeof left));
+}
+
 static void log_run(const struct comparing *x, const struct job *job, bool done)
 {
+    char left[64];
+    put_left(x, job, left, sizeof left);
     /* what the layout says of cores and micro-batch is not a perturbation's */
     cadre_log(CADRE_LOG_INFO, "compare", "run %td of %zu, %s: %s, %s%s",
               job->task - x->task + 1, x->n_tasks, job->task->name, job->run->strategy,
               job->task->perturbation >= 0 ? "with other rounding, to measure limits"
                                            : job->run->layout,
-              done ? " [done before]" : "");
+              done ? " [done before]" : left);
 }
 
 /* Train into the folder unless a resumed comparison finds it done, and read what it
  * left. */
-static cadre_status train(const struct comparing *x, const struct job *job,
+static cadre_status train(struct comparing *x, const struct job *job,
                           struct cadre_record *record,
                           struct cadre_child_failure *failure, struct cadre_error *err)
 {
@@ -124,7 +144,10 @@ static cadre_status train(const struct comparing *x, const struct job *job,
     log_run(x, job, done);
     if (done)
         return check_settings(job, err);
+    const double began = cadre_now_s();
     CADRE_TRY(run_child(x, job, failure, err));
+    x->trained_s += failure->failed ? 0 : cadre_now_s() - began;
+    x->n_trained += !failure->failed;
     struct cadre_error why = {0};
     cadre_status rc =
         failure->failed ? CADRE_OK : cadre_record_read(job->folder, record, &why);

@@ -27,6 +27,11 @@ rounds() { # NAME STATUS [s.k=v]...
 
 rounds ranked 0
 grep -q 'compare: run 2 of 4, same: ' "$tmp/ranked.log" || fail "ranked: no run 2 of 4"
+! grep -E 'compare: run 1 of 4, .* left$' "$tmp/ranked.log" || fail "ranked: the first run has an estimate"
+for run in '2 of 4, same' '3 of 4, heavy' '4 of 4, wide'; do
+    grep -qE "compare: run $run: .*; about [0-9]+:[0-9]{2} left$" "$tmp/ranked.log" ||
+        fail "ranked: run $run does not say how long it takes"
+done
 grep -qE 'compare: 6 rounds, about [0-9]+:[0-9]{2}' "$tmp/ranked.log" || fail "ranked: no rounds"
 grep -qE 'compare: round 2 of 6, about [0-9]+:[0-9]{2} left' "$tmp/ranked.log" ||
     fail "ranked: no round 2 of 6"
