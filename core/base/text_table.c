@@ -63,7 +63,7 @@ static void find_widths(const struct cadre_text_table *table, int screen, int *w
         int *of = &width[i % table->columns];
         *of = w > *of ? w : *of;
     }
-    for (size_t k = 0; k < table->n_spare; k++)
+    for (size_t k = 0; k < table->n_spare && !table->wraps; k++)
         if (total_of(width, table->columns) > screen)
             width[table->spare[k]] = 0;
 }
@@ -86,16 +86,9 @@ static void put_row(const struct cadre_text_table *table, char *const *cell,
     cadre_text_append(out, "\n", 1);
 }
 
-void cadre_text_table_print(const struct cadre_text_table *table, int screen,
-                            struct cadre_text *out, struct cadre_text *left_out)
+static void put_rows(const struct cadre_text_table *table, const int *width,
+                     struct cadre_text *out)
 {
-    int *width = cadre_calloc(table->columns, sizeof *width);
-    out->failed = out->failed || table->failed || !width;
-    if (!width || table->failed) {
-        free(width);
-        return;
-    }
-    find_widths(table, screen, width);
     for (size_t i = 0; i + table->columns <= table->n; i += table->columns) {
         put_row(table, &table->cell[i], width, out);
         for (int k = 0; i == 0 && table->rule && k < total_of(width, table->columns);
@@ -104,6 +97,41 @@ void cadre_text_table_print(const struct cadre_text_table *table, int screen,
         if (i == 0 && table->rule)
             cadre_text_append(out, "\n", 1);
     }
+}
+
+/* As many columns as fit, at least one beside the first, then the next ones. */
+static void put_wrapped(const struct cadre_text_table *table, int screen,
+                        const int *width, int *shown, struct cadre_text *out)
+{
+    for (size_t from = 1, to; from < table->columns; from = to) {
+        memset(shown, 0, table->columns * sizeof *shown);
+        shown[0] = width[0];
+        to = from;
+        do {
+            shown[to] = width[to];
+            to++;
+        } while (to < table->columns &&
+                 total_of(shown, table->columns) + GAP + width[to] <= screen);
+        if (from > 1)
+            cadre_text_append(out, "\n", 1);
+        put_rows(table, shown, out);
+    }
+}
+
+void cadre_text_table_print(const struct cadre_text_table *table, int screen,
+                            struct cadre_text *out, struct cadre_text *left_out)
+{
+    int *width = cadre_calloc(2 * table->columns, sizeof *width);
+    out->failed = out->failed || table->failed || !width;
+    if (!width || table->failed) {
+        free(width);
+        return;
+    }
+    find_widths(table, screen, width);
+    if (table->wraps && table->columns > 1 && total_of(width, table->columns) > screen)
+        put_wrapped(table, screen, width, width + table->columns, out);
+    else
+        put_rows(table, width, out);
     for (size_t k = 0; k < table->columns; k++)
         if (width[k] == 0 && table->n > 0)
             cadre_text_printf(left_out, "%s%s", left_out->len ? ", " : "",

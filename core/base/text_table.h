@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A table for a terminal: columns as wide as their widest cell, two blanks between
- * them. What does not fit the screen is left out. */
+ * them. What does not fit the screen is left out, or stands below. */
 #ifndef CADRE_BASE_TEXT_TABLE_H
 #define CADRE_BASE_TEXT_TABLE_H
 
@@ -13,6 +13,8 @@ struct cadre_text_table {
     const size_t *spare; /* (n_spare) columns that may be left out, the first of them
                             first; borrowed */
     size_t n_spare;
+    bool wraps; /* columns that do not fit stand below, beside the first one again; none
+                   is left out */
     bool rule; /* a line under the heads */
     char **cell; /* (n) row after row, the heads first; owned */
     size_t n, room;
@@ -22,10 +24,10 @@ struct cadre_text_table {
 /* Add the next cell, in the order of reading; `text` is copied. [any thread] */
 void cadre_text_table_add(struct cadre_text_table *table, const char *text);
 
-/* Append the table in lines of `screen` characters, if leaving out spare columns makes
- * that possible; characters are counted as UTF-8. The heads of what was left out are
- * appended to `left_out`: "memory, ranks". Sets out->failed as the table's. [any
- * thread] */
+/* Append the table in lines of `screen` characters, if leaving out spare columns, or
+ * wrapping, makes that possible; characters are counted as UTF-8. The heads of what was
+ * left out are appended to `left_out`: "memory, ranks". Sets out->failed as the
+ * table's. [any thread] */
 void cadre_text_table_print(const struct cadre_text_table *table, int screen,
                             struct cadre_text *out, struct cadre_text *left_out);
 

@@ -148,6 +148,37 @@ int cadre_cli_exit_code(cadre_status rc)
     }
 }
 
+/* As a shell takes it: what has other than plain characters is quoted. */
+static void put_word(struct cadre_text *out, const char *word)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                "0123456789_-+=./:,%@";
+    if (*word && strspn(word, plain) == strlen(word)) {
+        cadre_text_printf(out, "%s", word);
+        return;
+    }
+    cadre_text_printf(out, "'");
+    for (const char *at = word; *at; at++)
+        if (*at == '\'')
+            cadre_text_printf(out, "'\\''");
+        else
+            cadre_text_append(out, at, 1);
+    cadre_text_printf(out, "'");
+}
+
+char *cadre_cli_command_line(const struct cadre_cli_args *args)
+{
+    struct cadre_text text = {0};
+    cadre_text_printf(&text, "cadre");
+    for (int i = 1; i < args->argc; i++) {
+        cadre_text_printf(&text, " ");
+        put_word(&text, args->argv[i]);
+    }
+    if (text.failed)
+        cadre_text_fini(&text);
+    return text.data;
+}
+
 void cadre_cli_run_name(const struct cadre_cli_args *args, char *out,
                         unsigned long size)
 {

@@ -54,6 +54,10 @@ struct cadre_cli_args {
 cadre_status cadre_cli_load(const struct cadre_cli_args *args,
                             struct cadre_options **out, struct cadre_error *err);
 
+/* The command as it was given, quoted as a shell takes it; the program is `cadre`. The
+ * caller frees it; NULL: no memory. */
+char *cadre_cli_command_line(const struct cadre_cli_args *args);
+
 /* Name of a run after its file: "conf/ecg.ini" -> "ecg". Writes at most size bytes. */
 void cadre_cli_run_name(const struct cadre_cli_args *args, char *out,
                         unsigned long size);

@@ -109,8 +109,10 @@ static cadre_status compare(const struct cadre_cli_args *args, struct cadre_erro
                                             .table = args->json ? stderr : stdout,
                                             .fail_if = args->fail_if.item};
     struct cadre_hardware hardware;
-    char *folder = NULL;
-    cadre_status rc;
+    char *folder = NULL, *command = cadre_cli_command_line(args);
+    cadre_status rc = command ? CADRE_OK : cadre_no_memory(err, "the command");
+    if (rc != CADRE_OK)
+        goto fail;
     plain.run = NULL; /* the comparison takes every run's section by itself */
     CADRE_TRY_OR(step_of(args, &request.step, err), fail);
     if (args->predict) {
@@ -129,6 +131,7 @@ static cadre_status compare(const struct cadre_cli_args *args, struct cadre_erro
         cadre_log(CADRE_LOG_INFO, "compare", "%s the comparison in '%s'",
                   args->out == args->folder ? "continuing" : "repeating", args->folder);
     request.options = options;
+    request.command = command;
     request.launched = external.launcher != NULL;
     rc = cadre_compare(&request, err);
 fail:
@@ -139,6 +142,7 @@ fail:
         rc = pack(args, folder, rc, err);
     rc = tell_json(args, folder, rc, err);
     free(folder);
+    free(command);
     cadre_options_destroy(options);
     return rc;
 }

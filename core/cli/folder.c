@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "core/base/path.h"
-#include "core/compare/compare.h"
+#include "core/compare/settings.h"
 #include "core/run/bench.h"
 
 static bool has(const char *dir, const char *name)

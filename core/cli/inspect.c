@@ -15,7 +15,7 @@
 #include "core/checkpoint/format/checkpoint.h"
 #include "core/checkpoint/format/hf.h"
 #include "core/cli/inspect_files.h"
-#include "core/compare/compare.h"
+#include "core/compare/settings.h"
 #include "core/compare/verdict/certificate.h"
 #include "core/data/cache/cache_format.h"
 #include "core/data/text/token_file.h"

@@ -91,33 +91,6 @@ cadre_status cadre_plan_html_check(const struct cadre_cli_args *args,
 
 /* ---- the page ---- */
 
-/* As a shell takes it: what has other than plain characters is quoted. */
-static void put_word(struct cadre_text *out, const char *word)
-{
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                                "0123456789_-+=./:,%@";
-    if (*word && strspn(word, plain) == strlen(word)) {
-        cadre_text_printf(out, "%s", word);
-        return;
-    }
-    cadre_text_printf(out, "'");
-    for (const char *at = word; *at; at++)
-        if (*at == '\'')
-            cadre_text_printf(out, "'\\''");
-        else
-            cadre_text_append(out, at, 1);
-    cadre_text_printf(out, "'");
-}
-
-static void put_command(const struct cadre_cli_args *args, struct cadre_text *out)
-{
-    cadre_text_printf(out, "cadre");
-    for (int i = 1; i < args->argc; i++) {
-        cadre_text_printf(out, " ");
-        put_word(out, args->argv[i]);
-    }
-}
-
 /* What is known of the file's own stack, as a line of the list says it. */
 static cadre_status describe_own(const struct cadre_plan_answers *a,
                                  struct cadre_text *out, struct cadre_error *err)
@@ -153,9 +126,11 @@ static cadre_status write_page(const struct cadre_plan_page *page, const char *p
 cadre_status cadre_plan_html_write(const struct cadre_plan_answers *a,
                                    struct cadre_error *err)
 {
-    struct cadre_text drawing = {0}, note = {0}, command = {0}, own = {0};
-    cadre_status rc;
-    put_command(a->args, &command);
+    struct cadre_text drawing = {0}, note = {0}, own = {0};
+    char *command = cadre_cli_command_line(a->args);
+    cadre_status rc = command ? CADRE_OK : cadre_no_memory(err, "the command");
+    if (rc != CADRE_OK)
+        goto out;
     CADRE_TRY_OR(describe_own(a, &own, err), out);
     CADRE_TRY_OR(cadre_plan_draw(a, &drawing, &note, err), out);
     const struct cadre_plan_page page = {
@@ -166,7 +141,7 @@ cadre_status cadre_plan_html_write(const struct cadre_plan_answers *a,
         .top = (size_t)a->top,
         .conf = a->args->conf,
         .hardware = a->args->plan.hardware,
-        .command = cadre_text_str(&command),
+        .command = command,
         .own = cadre_text_str(&own),
         .asked = a->question.ranks <= CADRE_PLAN_ASKED_RANKS,
         .drawing = cadre_text_str(&drawing),
@@ -176,7 +151,7 @@ cadre_status cadre_plan_html_write(const struct cadre_plan_answers *a,
 out:
     cadre_text_fini(&drawing);
     cadre_text_fini(&note);
-    cadre_text_fini(&command);
+    free(command);
     cadre_text_fini(&own);
     return rc;
 }

@@ -1,18 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/report/runs_report.h"
 
+#include <stdlib.h>
+
 #include "core/cli/cli.h"
 
 static cadre_status report(const struct cadre_cli_args *args, struct cadre_error *err)
 {
+    char *command = cadre_cli_command_line(args);
     const struct cadre_runs_report_request request = {
         .dir = args->words.item,
         .n = (size_t)args->words.n,
         .out = args->out,
+        .command = command,
         .archive = args->archive,
         .json = args->json,
     };
-    return cadre_runs_report(&request, stdout, err);
+    cadre_status rc = command ? cadre_runs_report(&request, stdout, err)
+                              : cadre_no_memory(err, "the command");
+    free(command);
+    return rc;
 }
 
 static const struct cadre_cli_option options[] = {

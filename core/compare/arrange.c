@@ -137,7 +137,8 @@ static uint64_t setup_of(const struct cadre_options *options)
 }
 
 static cadre_status take_spec(struct arranging *a, size_t i, const char *name,
-                              const struct cadre_spec *spec, struct cadre_error *err)
+                              const struct cadre_spec *spec, int64_t params,
+                              struct cadre_error *err)
 {
     struct cadre_compared_run *run = &a->c->run[i];
     run->name = cadre_strdup(name);
@@ -153,6 +154,7 @@ static cadre_status take_spec(struct arranging *a, size_t i, const char *name,
     run->simulated_pace = cadre_spec_pace(spec) != NULL;
     run->micro_batch = spec->run.micro_batch;
     run->steps = spec->steps;
+    run->params = params;
     run->eps = eps_of(spec);
     run->coarse = coarse_of(spec);
     run->options = cadre_options_clone(spec->options);
@@ -167,11 +169,14 @@ static cadre_status take_spec(struct arranging *a, size_t i, const char *name,
 
 /* The checks of train --dry-run: placement, conflicts. Whether a run fits into memory
  * is found where it starts, which may be another machine. */
-static cadre_status plan_run(struct cadre_spec *spec, struct cadre_error *err)
+static cadre_status plan_run(struct cadre_spec *spec, int64_t *params,
+                             struct cadre_error *err)
 {
-    struct cadre_prediction ignored;
+    struct cadre_prediction plan;
     CADRE_TRY(cadre_error_of_planning(cadre_costs_find(spec, err)));
-    return cadre_error_of_planning(cadre_predict(spec, NULL, NULL, &ignored, err));
+    CADRE_TRY(cadre_error_of_planning(cadre_predict(spec, NULL, NULL, &plan, err)));
+    *params = (int64_t)plan.params;
+    return CADRE_OK;
 }
 
 /* The runs of a comparison are trainings, whose results it reads. */
@@ -192,6 +197,7 @@ static cadre_status arrange_run(struct arranging *a, size_t i, const char *name,
                                 struct cadre_error *err)
 {
     struct cadre_spec *spec = NULL;
+    int64_t params = 0;
     CADRE_TRY(check_name(name, err));
     /* no fault of this run */
     CADRE_TRY(cadre_options_check_shared(a->request->options, name, err));
@@ -202,9 +208,9 @@ static cadre_status arrange_run(struct arranging *a, size_t i, const char *name,
     if (rc == CADRE_OK)
         rc = refuse_benchmark(spec, err);
     if (rc == CADRE_OK)
-        rc = plan_run(spec, err);
+        rc = plan_run(spec, &params, err);
     if (rc == CADRE_OK)
-        rc = take_spec(a, i, name, spec, err);
+        rc = take_spec(a, i, name, spec, params, err);
     if (rc == CADRE_OK)
         rc = take_instances(a, i, name, loaded, spec, err);
     if (rc != CADRE_OK)
@@ -460,18 +466,6 @@ static char *name_comparison(const struct cadre_arrange_request *request)
     return cadre_strdup(name && *name ? name : cadre_path_basename(request->conf));
 }
 
-/* The call, so that a reader can repeat it. */
-static char *command_of(const struct cadre_arrange_request *request)
-{
-    struct cadre_text text = {0};
-    cadre_text_printf(&text, "cadre compare %s", request->conf);
-    for (size_t i = 0; request->sets && request->sets[i]; i++)
-        cadre_text_printf(&text, " --set '%s'", request->sets[i]);
-    if (text.failed)
-        cadre_text_fini(&text);
-    return text.data;
-}
-
 cadre_status cadre_arrange(const struct cadre_arrange_request *request,
                            struct cadre_comparison *c,
                            struct cadre_arrangement *arrangement,
@@ -484,11 +478,11 @@ cadre_status cadre_arrange(const struct cadre_arrange_request *request,
     *arrangement = (struct cadre_arrangement){0};
     CADRE_TRY_OR(cadre_options_list_runs(request->options, &names, &n, err), fail);
     c->title = name_comparison(request);
-    c->command = command_of(request);
+    c->command = request->command ? cadre_strdup(request->command) : NULL;
     c->run = cadre_calloc(n, sizeof *c->run);
     c->cores = cadre_cores();
     a.config = cadre_calloc(n, sizeof *a.config);
-    if (!c->title || !c->command || !c->run || !a.config) {
+    if (!c->title || (request->command && !c->command) || !c->run || !a.config) {
         rc = cadre_no_memory(err, "%zu runs", n);
         goto fail;
     }

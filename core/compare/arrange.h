@@ -13,6 +13,7 @@ struct cadre_arrange_request {
     const char *conf; /* their file */
     char *const *sets; /* "s.k=v", NULL-terminated: they win over a run's section */
     const char *out; /* folder of the comparison */
+    const char *command; /* how it was called, for a shell; NULL: not known */
 };
 
 /* Arguments of the children besides the user's own. */

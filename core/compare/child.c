@@ -2,8 +2,14 @@
 #include "core/compare/child.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
+#include "core/base/log.h"
+#include "core/base/path.h"
+#include "core/config/config.h"
+#include "core/report/run_page.h"
 #include "core/report/run_end.h"
 
 static void describe(const struct cadre_child *child,
@@ -47,4 +53,21 @@ cadre_status cadre_child_run(const struct cadre_supervise_watch *watch,
     if (process.end.signal || process.end.status != 0)
         describe(child, &process.end, failure);
     return CADRE_OK;
+}
+
+bool cadre_child_leave_page(const char *folder, const struct cadre_options *options)
+{
+    struct cadre_config config;
+    struct cadre_error err = {0};
+    struct stat steps;
+    char *metrics = cadre_path_join(folder, "metrics.jsonl");
+    cadre_config_fill(&config, options);
+    bool left =
+        config.log.page && metrics && stat(metrics, &steps) == 0 && steps.st_size > 0;
+    free(metrics);
+    if (left && cadre_run_page_leave(folder, &err) != CADRE_OK) {
+        cadre_log(CADRE_LOG_WARN, "compare", "no run.html: %s", err.text);
+        left = false;
+    }
+    return left;
 }

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 
+#include "core/config/options.h"
 #include "core/launch/supervise.h"
 
 struct cadre_child {
@@ -29,5 +30,10 @@ cadre_status cadre_child_run(const struct cadre_supervise_watch *watch,
                              const struct cadre_child *child,
                              struct cadre_child_failure *failure,
                              struct cadre_error *err);
+
+/* Write FOLDER/run.html of a training that failed, as one that ends leaves it: unless
+ * it made no step, or log.page = no in its options. Returns whether it is there; a page
+ * that cannot be written is warned of. [main] */
+bool cadre_child_leave_page(const char *folder, const struct cadre_options *options);
 
 #endif

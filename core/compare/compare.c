@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/clock.h"
 #include "core/base/log.h"
 #include "core/base/memory.h"
 #include "core/base/path.h"
@@ -22,7 +23,6 @@
 #include "core/compare/task.h"
 #include "core/compare/verdict/condition.h"
 #include "core/run/outdir.h"
-#include "core/run/resolved.h"
 #include "core/run/run_lock.h"
 
 struct comparing {
@@ -39,6 +39,8 @@ struct comparing {
     struct cadre_run_lock lock; /* of the comparison's folder */
     struct cadre_supervise_watch watch;
     struct cadre_child_failure failure; /* the first */
+    double trained_s; /* what the trainings of this process took that did not fail */
+    size_t n_trained;
 };
 
 /* ---- children ---- */
@@ -105,19 +107,36 @@ static cadre_status check_settings(const struct job *job, struct cadre_error *er
                                 job->task->perturbation >= 0, err);
 }
 
+/* "; about 1:40 left" of the trainings, by the mean of those that ended; "" before. */
+static void put_left(const struct comparing *x, const struct job *job, char *out,
+                     size_t size)
+{
+    char left[32];
+    size_t to_come = 0;
+    for (const struct cadre_task *task = job->task; task < x->task + x->n_tasks; task++)
+        to_come += !*x->c.run[task->run].failure;
+    const double all = x->trained_s * (double)to_come;
+    *out = 0;
+    if (x->n_trained > 0)
+        snprintf(out, size, "; about %s left",
+                 cadre_measure_clock(all / (double)x->n_trained, left, sizeof left));
+}
+
 static void log_run(const struct comparing *x, const struct job *job, bool done)
 {
+    char left[64];
+    put_left(x, job, left, sizeof left);
     /* what the layout says of cores and micro-batch is not a perturbation's */
     cadre_log(CADRE_LOG_INFO, "compare", "run %td of %zu, %s: %s, %s%s",
               job->task - x->task + 1, x->n_tasks, job->task->name, job->run->strategy,
               job->task->perturbation >= 0 ? "with other rounding, to measure limits"
                                            : job->run->layout,
-              done ? " [done before]" : "");
+              done ? " [done before]" : left);
 }
 
 /* Train into the folder unless a resumed comparison finds it done, and read what it
  * left. */
-static cadre_status train(const struct comparing *x, const struct job *job,
+static cadre_status train(struct comparing *x, const struct job *job,
                           struct cadre_record *record,
                           struct cadre_child_failure *failure, struct cadre_error *err)
 {
@@ -125,7 +144,10 @@ static cadre_status train(const struct comparing *x, const struct job *job,
     log_run(x, job, done);
     if (done)
         return check_settings(job, err);
+    const double began = cadre_now_s();
     CADRE_TRY(run_child(x, job, failure, err));
+    x->trained_s += failure->failed ? 0 : cadre_now_s() - began;
+    x->n_trained += !failure->failed;
     struct cadre_error why = {0};
     cadre_status rc =
         failure->failed ? CADRE_OK : cadre_record_read(job->folder, record, &why);
@@ -142,13 +164,15 @@ static cadre_status train(const struct comparing *x, const struct job *job,
 }
 
 /* A run that failed is reported as failed, and the others go on. */
-static void note_failure(struct comparing *x, const struct cadre_task *task,
+static void note_failure(struct comparing *x, const struct job *job,
                          const struct cadre_child_failure *failure)
 {
-    struct cadre_compared_run *run = &x->c.run[task->run];
+    struct cadre_compared_run *run = &x->c.run[job->task->run];
     cadre_log(CADRE_LOG_WARN, "compare", "%s; the other runs go on", failure->text);
-    if (task->perturbation < 0)
+    if (job->task->perturbation < 0) {
         snprintf(run->failure, sizeof run->failure, "%s", failure->why);
+        run->failed_page = cadre_child_leave_page(job->folder, run->options);
+    }
     if (!x->failure.failed)
         x->failure = *failure;
 }
@@ -165,7 +189,7 @@ static cadre_status train_task(struct comparing *x, const struct cadre_task *tas
     if (rc == CADRE_OK)
         rc = train(x, &job, record, &failure, err);
     if (rc == CADRE_OK && failure.failed)
-        note_failure(x, task, &failure);
+        note_failure(x, &job, &failure);
     free(job.folder);
     return rc;
 }
@@ -465,30 +489,6 @@ static cadre_status measure(struct comparing *x, struct cadre_error *err)
     return cadre_measure(&request, &x->c, &x->watch, err);
 }
 
-/* OUT/comparison.ini, with absolute paths. */
-static cadre_status write_options(const struct comparing *x, struct cadre_error *err)
-{
-    char *text = NULL;
-    size_t size = 0;
-    char *path = cadre_path_join(x->request.out, CADRE_COMPARISON_INI);
-    struct cadre_options *copy = cadre_options_clone(x->request.options);
-    FILE *memory = open_memstream(&text, &size);
-    cadre_status rc =
-        path && copy && memory ? CADRE_OK : cadre_no_memory(err, "the options");
-    if (rc == CADRE_OK)
-        rc = cadre_resolved_paths(copy, err);
-    if (rc == CADRE_OK)
-        rc = cadre_options_write_set(copy, memory, err);
-    if (memory && fclose(memory) != 0 && rc == CADRE_OK)
-        rc = cadre_no_memory(err, "the options");
-    if (rc == CADRE_OK)
-        rc = cadre_path_write_file(path, text, size, err);
-    cadre_options_destroy(copy);
-    free(text);
-    free(path);
-    return rc;
-}
-
 static cadre_status forewarn(const struct comparing *x, struct cadre_error *err)
 {
     struct cadre_text lines = {0};
@@ -513,7 +513,7 @@ static cadre_status compare_all(struct comparing *x, struct cadre_error *err)
         return CADRE_E_INVALID; /* the user named it */
     }
     CADRE_TRY(cadre_run_lock_take(&x->lock, x->request.out, err));
-    CADRE_TRY(write_options(x, err));
+    CADRE_TRY(cadre_settings_write(x->request.options, x->request.out, err));
     CADRE_TRY(forewarn(x, err));
     cadre_supervise_open(&x->watch);
     rc = train_all(x, err);
@@ -579,7 +579,7 @@ cadre_status cadre_compare(const struct cadre_compare_request *request,
         request->out ? NULL : cadre_compare_folder(request->options, request->conf);
     struct comparing x = {
         .request = {request->options, request->conf, request->sets,
-                    request->out ? request->out : made},
+                    request->out ? request->out : made, request->command},
         .table = request->table,
         .predict = request->predict,
         .launched = request->launched,

@@ -9,9 +9,6 @@
 #include "core/compare/predictions.h"
 #include "core/config/options.h"
 
-/* In the comparison's folder: what it was started with, so that it can be again. */
-#define CADRE_COMPARISON_INI "comparison.ini"
-
 enum cadre_compare_step {
     CADRE_COMPARE_ALL,
     CADRE_COMPARE_LIST, /* print the trainings: name, tab, ranks */
@@ -23,6 +20,7 @@ struct cadre_compare_request {
     const struct cadre_options
         *options; /* loaded from conf, sets applied, not resolved */
     const char *conf;
+    const char *command; /* how it was called, for a shell; NULL: not known */
     char *const *sets; /* the --set texts, NULL-terminated; may be NULL */
     const char *out; /* NULL: run.out and the file's name */
     enum cadre_compare_step step;

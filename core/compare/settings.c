@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/compare/settings.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,6 +10,7 @@
 #include "core/config/ini.h"
 #include "core/config/option_compare.h"
 #include "core/run/bench.h"
+#include "core/run/resolved.h"
 #include "core/run/restarts.h"
 
 /* Does NAME, "section.key", decide what is trained? Sections that are not the core's
@@ -101,4 +103,28 @@ cadre_status cadre_settings_check(const char *dir, const struct cadre_options *o
     free(stack);
     free(path);
     return c.rc;
+}
+
+cadre_status cadre_settings_write(const struct cadre_options *options, const char *out,
+                                  struct cadre_error *err)
+{
+    char *text = NULL;
+    size_t size = 0;
+    char *path = cadre_path_join(out, CADRE_COMPARISON_INI);
+    struct cadre_options *copy = cadre_options_clone(options);
+    FILE *memory = open_memstream(&text, &size);
+    cadre_status rc =
+        path && copy && memory ? CADRE_OK : cadre_no_memory(err, "the options");
+    if (rc == CADRE_OK)
+        rc = cadre_resolved_paths(copy, err);
+    if (rc == CADRE_OK)
+        rc = cadre_options_write_set(copy, memory, err);
+    if (memory && fclose(memory) != 0 && rc == CADRE_OK)
+        rc = cadre_no_memory(err, "the options");
+    if (rc == CADRE_OK)
+        rc = cadre_path_write_file(path, text, size, err);
+    cadre_options_destroy(copy);
+    free(text);
+    free(path);
+    return rc;
 }

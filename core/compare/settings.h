@@ -1,11 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Was an existing run made with the present settings of the comparison? */
+/* The settings of a comparison: kept in its folder, and compared with an existing run.
+ */
 #ifndef CADRE_COMPARE_SETTINGS_H
 #define CADRE_COMPARE_SETTINGS_H
 
 #include <stdbool.h>
 
 #include "core/config/options.h"
+
+/* In the comparison's folder: what it was started with, so that it can be again. */
+#define CADRE_COMPARISON_INI "comparison.ini"
+
+/* Write OUT/comparison.ini from options as loaded, with absolute paths. [main]
+ * Errors: CADRE_E_IO, CADRE_E_RESOURCE, those of cadre_resolved_paths. */
+cadre_status cadre_settings_write(const struct cadre_options *options, const char *out,
+                                  struct cadre_error *err);
 
 /* Compare DIR/config.ini with `options` (resolved) in all that decides what is trained
  * and how: model, data, train and optim, the strategy with its options, seed, exact

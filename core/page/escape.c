@@ -12,6 +12,16 @@ void cadre_escape_markdown(struct cadre_text *out, const char *text)
     }
 }
 
+void cadre_escape_markdown_code(struct cadre_text *out, const char *text)
+{
+    if (!text)
+        return;
+    cadre_text_printf(out, "    ");
+    for (; *text; text++)
+        cadre_text_append(out, *text == '\n' ? "\n    " : text, *text == '\n' ? 5 : 1);
+    cadre_text_printf(out, "\n\n");
+}
+
 void cadre_escape_csv(struct cadre_text *out, const char *text)
 {
     const char *mark = *text && strchr("=+-@", *text) ? "'" : "";

@@ -191,17 +191,17 @@ static cadre_status read_metrics(struct cadre_run_data *data, struct cadre_error
     return good ? CADRE_OK : cadre_no_memory(err, "metrics");
 }
 
-static cadre_status read_summary(struct cadre_run_data *data, struct cadre_error *err)
+static cadre_status read_object(const struct cadre_run_data *data, const char *name,
+                                json_t **out, struct cadre_error *err)
 {
-    char *path = cadre_path_join(data->dir, "summary.json"), *text = NULL;
+    char *path = cadre_path_join(data->dir, name), *text = NULL;
     size_t bytes = 0;
     cadre_status rc = path ? CADRE_OK : cadre_no_memory(err, "a path");
     if (rc == CADRE_OK && cadre_path_exists(path))
         rc = cadre_path_read_file(path, SUMMARY_LIMIT, &text, &bytes, err);
     if (rc == CADRE_OK && text) {
-        rc = cadre_json_try(text, bytes, JSON_REJECT_DUPLICATES, path, &data->summary,
-                            err);
-        if (rc == CADRE_OK && !json_is_object(data->summary))
+        rc = cadre_json_try(text, bytes, JSON_REJECT_DUPLICATES, path, out, err);
+        if (rc == CADRE_OK && !json_is_object(*out))
             rc = cadre_fail(err, CADRE_E_INVALID,
                             "'%s' holds no JSON object: expected what train writes; "
                             "remove it to report on the steps alone",
@@ -274,7 +274,8 @@ cadre_status cadre_run_data_read(const char *dir, struct cadre_run_data *data,
     data->dir = cadre_strdup(dir);
     if (!data->dir)
         return cadre_no_memory(err, "a path");
-    CADRE_TRY(read_summary(data, err));
+    CADRE_TRY(read_object(data, "summary.json", &data->summary, err));
+    CADRE_TRY(read_object(data, "setup.json", &data->setup, err));
     CADRE_TRY(read_config(data, err));
     const char *steps = cadre_run_data_option(data, "train.steps");
     data->wanted = steps ? strtoll(steps, NULL, 10) : 0;
@@ -289,6 +290,7 @@ void cadre_run_data_fini(struct cadre_run_data *data)
 {
     cadre_ini_fini(&data->config);
     json_decref(data->summary);
+    json_decref(data->setup);
     free(data->loss);
     free(data->loss_step);
     free(data->dir);
@@ -319,7 +321,8 @@ const char *cadre_run_data_option(const struct cadre_run_data *data, const char 
 
 double cadre_run_data_number(const struct cadre_run_data *data, const char *key)
 {
-    return number_of(data->summary, key);
+    const double value = number_of(data->summary, key);
+    return isfinite(value) ? value : number_of(data->setup, key);
 }
 
 double cadre_run_data_number_in(const struct cadre_run_data *data, const char *inside,

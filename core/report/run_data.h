@@ -36,6 +36,7 @@ struct cadre_run_data {
     char *dir, *name; /* owned; the folder, and summary.json's name or the folder's */
     const char *folder; /* the end of dir: the folder's own name */
     struct json_t *summary; /* owned; NULL: there is none */
+    struct json_t *setup; /* owned: setup.json, of its start; NULL: there is none */
     struct cadre_ini config; /* config.ini; empty where there is none */
     bool benchmark;
     struct cadre_bench bench; /* n = 0: none */
@@ -73,7 +74,8 @@ const struct cadre_ini_entry *cadre_run_data_entry(const struct cadre_run_data *
                                                    const char *name);
 const char *cadre_run_data_option(const struct cadre_run_data *data, const char *name);
 
-/* A number of the summary; NaN without it. */
+/* A number of the summary; what that has not, as where the run did not end, of
+ * setup.json; NaN without both. */
 double cadre_run_data_number(const struct cadre_run_data *data, const char *key);
 
 /* A number of an object in the summary. */

@@ -27,6 +27,7 @@ struct cadre_runs {
         *comparison; /* (n_comparisons) folders of comparisons that were given; owned */
     size_t n, n_comparisons;
     char *folder; /* owned, absolute: where the report is written; NULL: nowhere yet */
+    const char *command; /* how the report was asked for; borrowed, NULL: not known */
     struct cadre_options_diff diff;
 };
 
@@ -48,7 +49,7 @@ bool cadre_runs_same_training(const struct cadre_runs *runs, size_t i);
 
 /* The table, what differs in the options, and the notes: for a terminal of so many
  * columns, as report.md and as report.csv (RFC 4180, a line a run). Columns of the
- * table that do not fit are left out and named. */
+ * table that do not fit are left out and named; those of the options stand below. */
 void cadre_runs_table(const struct cadre_runs *runs, int columns,
                       struct cadre_text *out);
 void cadre_runs_markdown(const struct cadre_runs *runs, struct cadre_text *out);

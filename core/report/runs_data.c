@@ -125,6 +125,7 @@ void cadre_runs_json(const struct cadre_runs *runs, struct cadre_text *out)
     cadre_json_begin_object(&json);
     cadre_json_put_string(&json, "kind", CADRE_RUNS_KIND);
     cadre_json_put_head(&json, CADRE_RUNS_SCHEMA);
+    cadre_json_put_string(&json, "command", runs->command);
     cadre_json_put_string(&json, "not_ranked", CADRE_RUNS_NOT_RANKED);
     put_options(&json, runs);
     put_notes(&json, runs);

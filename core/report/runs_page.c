@@ -257,6 +257,8 @@ static void put_setup(const struct cadre_runs *runs, struct cadre_text *out)
     cadre_run_setup_fill(runs->run[0], setup);
     keep_common(runs, setup, setup + 1);
     cadre_run_setup_add(setup, "runs", count);
+    if (setup->n < CADRE_RUN_SETUP_ITEMS) /* whole, however long it is */
+        setup->item[setup->n++] = (struct cadre_page_item){"command", runs->command};
     cadre_run_setup_add(setup, "page written", cadre_page_date(date));
     cadre_run_setup_add(setup, "page written by", cadre_page_build());
     cadre_page_setup(out, setup->item, setup->n);

@@ -12,21 +12,36 @@
 #include "core/report/archive.h"
 #include "core/report/run_page.h"
 #include "core/report/runs.h"
+#include "core/run/outdir.h"
 
 enum { REPORT_LIMIT = 1 << 28 };
 
 static const char DEFAULT_OUT[] = "report";
 
-/* Without a report.json the other files that a report has are somebody's own. */
-static cadre_status refuse_foreign(const char *dir, struct cadre_error *err)
+/* A run's page says who wrote it. */
+static bool is_run_page(const char *path)
 {
-    static const char *const written[] = {"report.html", "report.md", "report.csv"};
+    char *text = NULL;
+    size_t bytes = 0;
+    const bool is =
+        cadre_path_read_file(path, REPORT_LIMIT, &text, &bytes, NULL) == CADRE_OK &&
+        strstr(text, "<dt>page written by</dt><dd>cadre ");
+    free(text);
+    return is;
+}
+
+/* Without a report.json the other files that a report has are somebody's own. */
+static cadre_status refuse_foreign(const char *dir, bool single,
+                                   struct cadre_error *err)
+{
+    static const char *const written[] = {"run.html", "report.html", "report.md",
+                                          "report.csv"};
     cadre_status rc = CADRE_OK;
-    for (size_t i = 0; i < 3 && rc == CADRE_OK; i++) {
+    for (size_t i = single ? 0 : 1; i < (single ? 1 : 4) && rc == CADRE_OK; i++) {
         char *path = cadre_path_join(dir, written[i]);
         if (!path)
             return cadre_no_memory(err, "a path");
-        if (cadre_path_exists(path))
+        if (cadre_path_exists(path) && !(single && is_run_page(path)))
             rc = cadre_fail(err, CADRE_E_INVALID,
                             "--out: '%s' is no file of a report, which would replace "
                             "it; choose another folder",
@@ -55,7 +70,9 @@ static cadre_status refuse_other(const char *dir, struct cadre_error *err)
                             "another --out",
                             path);
     } else if (rc == CADRE_OK) {
-        rc = refuse_foreign(dir, err);
+        rc = refuse_foreign(dir, false, err);
+        if (rc == CADRE_OK)
+            rc = cadre_outdir_check(dir, CADRE_OUTDIR_REPORT, err);
     }
     json_decref(root);
     free(text);
@@ -63,12 +80,15 @@ static cadre_status refuse_other(const char *dir, struct cadre_error *err)
     return rc;
 }
 
-/* Is DIR another run's folder, whose page must not be replaced? */
+/* Is DIR another run's folder, whose page must not be replaced, or one of others? The
+ * run's own may hold what it likes. */
 static cadre_status refuse_other_run(const struct cadre_run_data *run, const char *dir,
                                      struct cadre_error *err)
 {
-    if (!cadre_run_data_is_run(dir))
-        return CADRE_OK;
+    if (!cadre_run_data_is_run(dir)) {
+        CADRE_TRY(cadre_outdir_check(dir, CADRE_OUTDIR_REPORT, err));
+        return refuse_foreign(dir, true, err);
+    }
     char *mine = realpath(run->dir, NULL), *there = realpath(dir, NULL);
     const int why = errno;
     const bool known = mine && there, other = known && strcmp(mine, there) != 0;
@@ -126,9 +146,9 @@ static cadre_status write_files(struct cadre_runs *runs,
                                 const char *out, struct cadre_error *err)
 {
     const bool single = runs->n == 1;
-    CADRE_TRY(make_out(out, err));
     CADRE_TRY(single ? refuse_other_run(runs->run[0], out, err)
                      : refuse_other(out, err));
+    CADRE_TRY(make_out(out, err));
     cadre_status rc = single ? cadre_run_page_save(runs->run[0], out, err)
                              : write_report(runs, out, err);
     if (rc == CADRE_E_IO && !request->out)
@@ -180,6 +200,7 @@ cadre_status cadre_runs_report(const struct cadre_runs_report_request *request,
     if (rc == CADRE_OK) {
         const char *own = runs.n == 1 ? runs.run[0]->dir : DEFAULT_OUT;
         const char *out = request->out ? request->out : own;
+        runs.command = request->command;
         rc = write_files(&runs, request, out, err);
         if (rc == CADRE_OK)
             rc = request->json ? print_json(&runs, to, err)

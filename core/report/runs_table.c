@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Runs beside each other as texts: for a terminal, as report.md and as report.csv. */
-#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -115,11 +114,12 @@ static void put_runs(const struct cadre_runs *runs, int columns, struct cadre_te
     cadre_text_table_fini(&table);
 }
 
-/* A row an option, however wide: its values are nowhere else on the screen. */
-static void put_options(const struct cadre_runs *runs, struct cadre_text *out)
+/* A row an option. No run is left out: its values are nowhere else on the screen. */
+static void put_options(const struct cadre_runs *runs, int columns,
+                        struct cadre_text *out)
 {
     const struct cadre_options_diff *diff = &runs->diff;
-    struct cadre_text_table table = {.columns = runs->n + 1};
+    struct cadre_text_table table = {.columns = runs->n + 1, .wraps = true};
     struct cadre_text none = {0};
     bool *is_text = cadre_calloc(table.columns, sizeof *is_text);
     out->failed = out->failed || !is_text;
@@ -137,7 +137,7 @@ static void put_options(const struct cadre_runs *runs, struct cadre_text *out)
         for (size_t i = 0; i < runs->n; i++)
             cadre_text_table_add(&table, cadre_runs_option(runs, i, diff->key[k]));
     }
-    cadre_text_table_print(&table, INT_MAX, out, &none);
+    cadre_text_table_print(&table, columns, out, &none);
     cadre_text_append(out, "\n", 1);
     cadre_text_table_fini(&table);
     free(is_text);
@@ -149,7 +149,7 @@ void cadre_runs_table(const struct cadre_runs *runs, int columns,
     struct cadre_text words = {0};
     put_runs(runs, columns, out, &words);
     cadre_text_append(out, "\n", 1);
-    put_options(runs, out);
+    put_options(runs, columns, out);
     cadre_text_printf(&words, "time/step: median of the steps after warm-up, in "
                               "brackets the middle half\n");
     cadre_runs_notes(runs, &words);
@@ -205,7 +205,9 @@ void cadre_runs_markdown(const struct cadre_runs *runs, struct cadre_text *out)
 {
     char cells[CADRE_RUNS_COLUMNS][CADRE_RUNS_CELL];
     struct cadre_text notes = {0};
-    cadre_text_printf(out, "# Runs\n\n%s\n\n|", cadre_page_build());
+    cadre_text_printf(out, "# Runs\n\n%s\n\n", cadre_page_build());
+    cadre_escape_markdown_code(out, runs->command);
+    cadre_text_append(out, "|", 1);
     for (int k = 0; k < CADRE_RUNS_COLUMNS; k++)
         cadre_text_printf(out, " %s |", cadre_runs_heads[k]);
     cadre_text_printf(out, "\n|");

@@ -19,15 +19,18 @@ static bool is_one_of(const char *name, const char *const *names, size_t n)
     return false;
 }
 
-/* Files that only a run or a comparison leaves. */
-static bool is_ours(const char *name)
+/* Files that only a run or a comparison leaves, or a report. */
+static bool is_ours(const char *name, enum cadre_outdir_use use)
 {
+    static const char *const of_a_report[] = {"report.json", "run.html"};
     static const char *const names[] = {
         "config.ini",    "metrics.jsonl",  "summary.json",
         "restarts.json", "recuts.json",    "instances.json",
         "bench.json",    "comparison.ini", "report.json",
     };
-    return is_one_of(name, names, sizeof names / sizeof names[0]);
+    return use == CADRE_OUTDIR_REPORT
+               ? is_one_of(name, of_a_report, 2)
+               : is_one_of(name, names, sizeof names / sizeof names[0]);
 }
 
 /* Batch systems and shells put a job's output beside its results. */
@@ -84,7 +87,10 @@ static const char *mark_of(const char *dir, enum cadre_outdir_use use)
                                            "checkpoints",   "instances.json",
                                            "restarts.json", NULL};
     static const char *const of_a_comparison[] = {"comparison.ini", NULL};
-    const char *const *mark = use == CADRE_OUTDIR_RUN ? of_a_run : of_a_comparison;
+    static const char *const of_a_report[] = {"report.json", NULL};
+    const char *const *mark = use == CADRE_OUTDIR_RUN          ? of_a_run
+                              : use == CADRE_OUTDIR_COMPARISON ? of_a_comparison
+                                                               : of_a_report;
     for (bool there = false; *mark; mark++) {
         char *path = cadre_path_join(dir, *mark);
         there = path && cadre_path_exists(path);
@@ -99,6 +105,7 @@ static const char *mark_of(const char *dir, enum cadre_outdir_use use)
 static cadre_status check_use(const char *dir, enum cadre_outdir_use use,
                               struct cadre_error *err)
 {
+    static const char *const name[] = {"run", "comparison", "report"};
     const bool run = use == CADRE_OUTDIR_RUN;
     const char *other = mark_of(dir, run ? CADRE_OUTDIR_COMPARISON : CADRE_OUTDIR_RUN);
     if (!other || mark_of(dir, use))
@@ -107,7 +114,7 @@ static cadre_status check_use(const char *dir, enum cadre_outdir_use use,
         err, CADRE_E_INVALID,
         "--out: the folder '%s' holds a %s (%s), and this is a %s: choose "
         "another one",
-        dir, run ? "comparison" : "run", other, run ? "run" : "comparison");
+        dir, run ? "comparison" : "run", other, name[use]);
 }
 
 cadre_status cadre_outdir_check(const char *dir, enum cadre_outdir_use use,
@@ -115,16 +122,18 @@ cadre_status cadre_outdir_check(const char *dir, enum cadre_outdir_use use,
 {
     char foreign[256] = "";
     bool ours = false;
-    CADRE_TRY(check_config(dir, err));
+    const bool report = use == CADRE_OUTDIR_REPORT;
+    if (!report)
+        CADRE_TRY(check_config(dir, err));
     CADRE_TRY(check_use(dir, use, err));
     DIR *open = opendir(dir);
     if (!open) /* not there yet, or told by who makes it */
         return CADRE_OK;
     for (struct dirent *entry; (entry = readdir(open));) {
         const char *name = entry->d_name;
-        ours = ours || is_ours(name);
+        ours = ours || is_ours(name, use);
         if (name[0] != '.' && !is_log(name) && !is_empty_folder(dir, name) &&
-            !is_ours(name))
+            !is_ours(name, use))
             snprintf(foreign, sizeof foreign, "%s", name);
     }
     closedir(open);
@@ -132,7 +141,7 @@ cadre_status cadre_outdir_check(const char *dir, enum cadre_outdir_use use,
         return CADRE_OK;
     return cadre_fail(err, CADRE_E_INVALID,
                       "--out: the folder '%s' holds other files ('%s'); expected a new "
-                      "or empty folder, or a run's own: choose another one, such as "
-                      "'%s/run'",
-                      dir, foreign, dir);
+                      "or empty folder, or %s: choose another one, such as '%s/%s'",
+                      dir, foreign, report ? "one with a report" : "a run's own", dir,
+                      report ? "report" : "run");
 }

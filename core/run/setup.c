@@ -207,6 +207,8 @@ static void put_all(struct cadre_json *json, const struct cadre_spec *spec,
     cadre_json_put_i64(json, "step_samples", spec->run.global_batch);
     cadre_json_put_i64(json, "step_tokens", step_tokens(spec));
     cadre_json_put_f64(json, "steps_per_epoch", steps_per_epoch(spec));
+    cadre_json_put_i64(json, "params", (int64_t)setup->params);
+    cadre_json_put_i64(json, "ranks", spec->run.ranks);
     cadre_json_put_i64(json, "ranks_here", setup->ranks_here);
     cadre_json_put_i64(json, "threads_here", threads_of(spec, setup));
     cadre_json_put_i64(json, "cores_here", setup->cores);

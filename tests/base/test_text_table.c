@@ -55,6 +55,31 @@ START_TEST(spare_columns_go_in_their_order)
 }
 END_TEST
 
+START_TEST(columns_that_do_not_fit_stand_below)
+{
+    static const char *const wrapped[] = {
+        "run     loss  state\no\xc3\xa4       2.5  finished\nthree  10.25\n",
+        "run     loss\no\xc3\xa4       2.5\nthree  10.25\n\n"
+        "run    state\no\xc3\xa4     finished\nthree\n"};
+    static const int screens[][2] = {{22, 0}, {21, 1}, {15, 1}, {1, 1}};
+    for (size_t i = 0; i < sizeof screens / sizeof *screens; i++) {
+        struct cadre_text_table table = {.columns = 3,
+                                         .is_text = is_text,
+                                         .spare = spare,
+                                         .n_spare = 2,
+                                         .wraps = true};
+        struct cadre_text out = {0}, left_out = {0};
+        for (size_t k = 0; k < sizeof cells / sizeof *cells; k++)
+            cadre_text_table_add(&table, cells[k]);
+        cadre_text_table_print(&table, screens[i][0], &out, &left_out);
+        ck_assert_str_eq(cadre_text_str(&out), wrapped[screens[i][1]]);
+        ck_assert(left_out.len == 0);
+        cadre_text_table_fini(&table);
+        cadre_text_fini(&out);
+    }
+}
+END_TEST
+
 START_TEST(a_table_without_cells_is_empty)
 {
     struct cadre_text_table table = {.columns = 3, .is_text = is_text};
@@ -82,6 +107,7 @@ Suite *test_suite(void)
     tcase_add_test(tc, numbers_are_aligned_to_the_right);
     tcase_add_test(tc, a_rule_is_as_long_as_the_table);
     tcase_add_test(tc, spare_columns_go_in_their_order);
+    tcase_add_test(tc, columns_that_do_not_fit_stand_below);
     tcase_add_test(tc, a_table_without_cells_is_empty);
     tcase_add_test(tc, a_lost_cell_fails_the_text);
     suite_add_tcase(s, tc);

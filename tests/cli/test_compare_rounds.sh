@@ -27,6 +27,11 @@ rounds() { # NAME STATUS [s.k=v]...
 
 rounds ranked 0
 grep -q 'compare: run 2 of 4, same: ' "$tmp/ranked.log" || fail "ranked: no run 2 of 4"
+! grep -E 'compare: run 1 of 4, .* left$' "$tmp/ranked.log" || fail "ranked: the first run has an estimate"
+for run in '2 of 4, same' '3 of 4, heavy' '4 of 4, wide'; do
+    grep -qE "compare: run $run: .*; about [0-9]+:[0-9]{2} left$" "$tmp/ranked.log" ||
+        fail "ranked: run $run does not say how long it takes"
+done
 grep -qE 'compare: 6 rounds, about [0-9]+:[0-9]{2}' "$tmp/ranked.log" || fail "ranked: no rounds"
 grep -qE 'compare: round 2 of 6, about [0-9]+:[0-9]{2} left' "$tmp/ranked.log" ||
     fail "ranked: no round 2 of 6"
@@ -132,8 +137,20 @@ says failed 'run same was ended by signal 9'
 grep -q '"failure": "signal 9' "$tmp/failed/report.json" || fail "failed: report.json says nothing"
 [ ! -e "$tmp/failed/certificate-same.json" ] || fail "failed: a certificate of a failed run"
 [ -e "$tmp/failed/certificate-one.json" ] || fail "failed: no certificate of one"
+python3 - "$tmp/failed/report.json" <<'END' || fail "failed: what same was is not told"
+import json, sys
+runs = {run["name"]: run for run in json.load(open(sys.argv[1]))["runs"]}
+keys = "ranks", "params"
+sys.exit(None in [runs["same"][key] for key in keys] or
+         [runs["same"][key] for key in keys] != [runs["one"][key] for key in keys])
+END
+[ -s "$tmp/failed/runs/same/run.html" ] || fail "failed: same has no page"
+grep -q '<li>same (failed): <a href="runs/same/run.html">' "$tmp/failed/report.html" ||
+    fail "failed: no link to the page of same"
 "$cadre" inspect "$tmp/failed" >"$tmp/failed.seen"
 grep -q 'comparison of .*; 1 failed' "$tmp/failed.seen" || fail "failed: inspect names no failure"
 grep -q '^  same .*failed: signal 9' "$tmp/failed.seen" || fail "failed: inspect has no reason"
 "$cadre" report "$tmp/failed/runs/same" --out "$tmp/failed-page" >"$tmp/failed-page.out"
 grep -q 'died after step [0-9]* of' "$tmp/failed-page.out" || fail "failed: report has no end of same"
+"$cadre" report "$tmp/failed/runs/same" --json >"$tmp/failed-page.json"
+grep -q '"ranks": 1,' "$tmp/failed-page.json" || fail "failed: report has no ranks of same"

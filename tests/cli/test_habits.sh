@@ -130,6 +130,13 @@ grep -qE '^class +sensitivity +pos. pred. +F1 +TP +FP +FN$' beats.screen || fail
 on_terminal collect "$cadre" compare two.ini --out both "${few[@]}" --collect
 grep -qE '^Report: both/report.html, .*: certificate-NAME.json$' collect.out || fail "no Report:"
 grep -qE '^Report: both/report.html' collect.screen || fail "no Report: on the terminal"
+long=(run-of-long-name-{1..4})
+for name in "${long[@]}"; do
+    runs "$name" 0 "$cadre" train text.ini --out "$name" "${few[@]}" --set "run.seed=${name: -1}"
+done
+on_terminal many "$cadre" report "${long[@]}" --out many
+grep -A9 '^option ' many.screen | grep -E '^option .*-4$' >/dev/null ||
+    fail "many: the options of a run are not on the terminal: $(cat many.screen)"
 on_terminal side "$cadre" report with without --out a-folder/with-a-name/of-the-report
 grep -qE '^Report: a-folder/.*/report.html, report.md, report.csv, report.json$' side.out ||
     fail "no Report: of runs"

@@ -75,6 +75,26 @@ grep -q 'Training loss less the first run' "$tmp/many/report.html" ||
 well_formed "$tmp/many/report.html"
 grep -q '<a href="../one/run.html">one</a>' "$tmp/many/report.html" || fail "many: no link to a run"
 [ -s "$tmp/many/../one/run.html" ] || fail "many: the link leads nowhere"
+# the command is in all its forms as a shell takes it
+commanded() { # FOLDER ARGUMENT...: its reports name this command of cadre
+    python3 - "$@" <<'END' || fail "$1: another command"
+import html, json, shlex, sys
+folder, wanted = sys.argv[1], ["cadre"] + sys.argv[2:]
+command = json.load(open(folder + "/report.json"))["command"]
+page = html.unescape(open(folder + "/report.html").read())
+if shlex.split(command) != wanted:
+    sys.exit(f"found {command}, expected {wanted}")
+if f"<dt>command</dt><dd>{command}</dd>" not in page:
+    sys.exit("not in report.html")
+if f"\n    {command}\n" not in open(folder + "/report.md").read():
+    sys.exit("not in report.md")
+END
+}
+commanded "$tmp/many" report "$tmp/one" "$tmp/two" "$tmp/seed" "$tmp/bench" "$tmp/killed" \
+    --out "$tmp/many" --archive "$tmp/paper.tar"
+quoted=("$tmp/one" "$tmp/two" --json "--out=$tmp/it's \$HOME & more")
+runs quoted 0 "$cadre" report "${quoted[@]}"
+commanded "$tmp/it's \$HOME & more" report "${quoted[@]}"
 runs figures 0 "$cadre" report "$tmp/one" "$tmp/two" --out "$tmp/figures" --json
 python3 -c '
 import json, sys
@@ -106,6 +126,22 @@ mkdir "$tmp/mine"
 echo mine >"$tmp/mine/report.html"
 refused mine "mine/report.html' is no file of a report" "$tmp/one" "$tmp/two" --out "$tmp/mine"
 [ "$(cat "$tmp/mine/report.html")" = mine ] || fail "a file of others was replaced"
+# a folder of others is left as it is; that of an earlier report is written into again
+mkdir "$tmp/others"
+echo mine >"$tmp/others/thesis.tex"
+refused others "others' holds other files .'thesis.tex'.; expected .* one with a report: .*others/report'" \
+    "$tmp/one" "$tmp/two" --out "$tmp/others"
+refused others_page "holds other files .'thesis.tex'." "$tmp/one" --out "$tmp/others"
+[ "$(ls -A "$tmp/others")" = thesis.tex ] || fail "a refused report left files: $(ls "$tmp/others")"
+refused run "holds a run .metrics.jsonl., and this is a report" "$tmp/one" "$tmp/two" --out "$tmp/two"
+mkdir "$tmp/page_of_others"
+echo mine >"$tmp/page_of_others/run.html"
+refused page_of_others "run.html' is no file of a report" "$tmp/one" --out "$tmp/page_of_others"
+runs anew 0 "$cadre" report "$tmp/one" --out "$tmp/anew"
+echo mine >"$tmp/anew/notes.txt"
+runs anew 0 "$cadre" report "$tmp/two" --out "$tmp/anew"
+runs anew 0 "$cadre" report "$tmp/one" "$tmp/two" --out "$tmp/anew"
+runs anew 0 "$cadre" report "$tmp/two" "$tmp/one" --out "$tmp/anew"
 
 # a comparison in one line: each combination, its losses over seeds, and the best one
 cat >>"$tmp/text.ini" <<END
@@ -119,6 +155,8 @@ settings train.steps=6 compare.time=no compare.perturb=no device.threads=1
 runs listed 0 "$cadre" compare "$tmp/text.ini" --list "${sets[@]}"
 cut -f 1 "$tmp/listed.out" | cmp - "$tmp/want" || fail "vary makes other runs"
 runs vary 0 "$cadre" compare "$tmp/text.ini" --out "$tmp/vary" "${sets[@]}" \
+    --archive "$tmp/vary.tar"
+commanded "$tmp/vary" compare "$tmp/text.ini" --out "$tmp/vary" "${sets[@]}" \
     --archive "$tmp/vary.tar"
 tar -tf "$tmp/vary.tar" >"$tmp/listed" || fail "tar does not list the archive of a comparison"
 for file in comparison-1/report.html comparison-1/certificate-ddp-2_seed-2.json runs/1-single_seed-1/config.ini; do

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/path.h"
 #include "tests/support/check_main.h"
 
 /* Runs before main, which would run the tests. */
@@ -72,6 +73,27 @@ START_TEST(a_stop_is_an_error)
 }
 END_TEST
 
+/* A training that made no step has no page, nor one that is to leave none. */
+START_TEST(a_failure_leaves_a_page)
+{
+    static const char step[] = "{\"step\": 1, \"loss\": 2, \"step_s\": 0.1}\n";
+    struct cadre_options *options;
+    char *dir = test_tmpdir();
+    ck_assert_int_eq(cadre_options_create(&options, &err), CADRE_OK);
+    ck_assert_int_eq(cadre_options_resolve(options, &err), CADRE_OK);
+    ck_assert(!cadre_child_leave_page(dir, options));
+    test_file_put(dir, "metrics.jsonl", "", 0);
+    ck_assert(!cadre_child_leave_page(dir, options));
+    test_file_put(dir, "metrics.jsonl", step, sizeof step - 1);
+    ck_assert(cadre_child_leave_page(dir, options));
+    char *page = cadre_path_join(dir, "run.html");
+    ck_assert(cadre_path_exists(page));
+    free(page);
+    cadre_options_destroy(options);
+    test_tmpdir_destroy(dir);
+}
+END_TEST
+
 Suite *test_suite(void)
 {
     Suite *suite = suite_create("child");
@@ -80,6 +102,7 @@ Suite *test_suite(void)
     tcase_add_test(tc, a_good_end_is_no_failure);
     tcase_add_loop_test(tc, a_failure_is_described, 0, sizeof ends / sizeof ends[0]);
     tcase_add_test(tc, a_stop_is_an_error);
+    tcase_add_test(tc, a_failure_leaves_a_page);
     suite_add_tcase(suite, tc);
     return suite;
 }

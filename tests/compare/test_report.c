@@ -218,6 +218,7 @@ END_TEST
 /* No form stumbles over a record that is not there, and none shows a figure of it. */
 static void check_failed(size_t failed)
 {
+    c.run[failed].failed_page = true;
     json_t *root = json_of_report();
     const json_t *run = json_array_get(at(root, "runs"), failed);
     static const char *const nulls[] = {
@@ -238,7 +239,8 @@ static void check_failed(size_t failed)
     ck_assert(has("failed: killed.") && !has("nan"));
     cadre_text_reset(&text);
     cadre_report_html(&c, &text);
-    ck_assert(has("failed: killed.") && !has("nan"));
+    ck_assert(has("failed: killed.") && !has("nan") &&
+              has(" (failed): <a href=\"runs"));
 }
 
 START_TEST(failed_runs_appear_in_every_form)
@@ -436,6 +438,7 @@ END_TEST
 /* Pieces over time, whiskers, a head, and tables that a screen reader can read. */
 START_TEST(html_shows_how_it_was_measured)
 {
+    c.command = cadre_strdup("cadre compare made.ini");
     cadre_report_html(&c, &text);
     ck_assert(has("<h2>Pieces</h2>") && has("class=\"shaded\""));
     ck_assert(has("round 2, disturbed: other processes took 31 % of a core"));

@@ -18,6 +18,14 @@ START_TEST(markdown_shows_markup_as_it_is)
 }
 END_TEST
 
+START_TEST(markdown_keeps_code_in_a_block)
+{
+    cadre_escape_markdown_code(&text, NULL);
+    cadre_escape_markdown_code(&text, "a_b `*c*`\n# d");
+    ck_assert_str_eq(cadre_text_str(&text), "    a_b `*c*`\n    # d\n\n");
+}
+END_TEST
+
 START_TEST(csv_quotes_what_must_be)
 {
     cadre_escape_csv(&text, "plain");
@@ -35,6 +43,7 @@ Suite *test_suite(void)
     TCase *tc = tcase_create("escape");
     tcase_add_checked_fixture(tc, NULL, teardown);
     tcase_add_test(tc, markdown_shows_markup_as_it_is);
+    tcase_add_test(tc, markdown_keeps_code_in_a_block);
     tcase_add_test(tc, csv_quotes_what_must_be);
     suite_add_tcase(s, tc);
     return s;

@@ -2,6 +2,7 @@
 #include "core/report/run_data.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "tests/report/report_fixture.h"
@@ -62,12 +63,22 @@ START_TEST(states_of_others_are_told)
 {
     const struct report_run killed = {.name = "killed", .steps = 4, .no_summary = true};
     const struct report_run stopped = {.name = "stopped", .steps = 5};
+    static const char begun[] = "{\"ranks\": 2, \"params\": 77}";
+    char made[512];
     read_run(&killed);
     ck_assert(!cadre_run_data_finished(&data));
     ck_assert_str_eq(cadre_run_data_state(&data, text, sizeof text),
                      "unfinished: 4 of 6 steps");
     ck_assert_str_eq(cadre_run_data_machine(&data, text, sizeof text), "-");
     ck_assert_str_eq(data.name, "killed"); /* the folder's */
+    ck_assert(isnan(cadre_run_data_number(&data, "ranks")));
+    snprintf(made, sizeof made, "%s", data.dir);
+    cadre_run_data_fini(&data);
+    /* what it was is known from its start */
+    test_file_put(made, "setup.json", begun, sizeof begun - 1);
+    ck_assert_int_eq(cadre_run_data_read(made, &data, NULL), CADRE_OK);
+    ck_assert(cadre_run_data_number(&data, "ranks") == 2);
+    ck_assert(cadre_run_data_number(&data, "params") == 77);
     cadre_run_data_fini(&data);
     read_run(&stopped);
     ck_assert_str_eq(cadre_run_data_state(&data, text, sizeof text),

@@ -157,6 +157,7 @@ START_TEST(json_is_documented)
     snprintf(path, sizeof path, "%s/docs/report.md", tree ? tree : "..");
     char *document = test_file_read(path, NULL);
     read_all();
+    runs.command = "cadre report a b";
     cadre_runs_json(&runs, &text);
     json_t *root = json_loads(cadre_text_str(&text), JSON_REJECT_DUPLICATES, NULL);
     ck_assert_ptr_nonnull(root);

@@ -103,6 +103,27 @@ START_TEST(a_config_of_others_is_not_replaced)
 }
 END_TEST
 
+START_TEST(a_report_goes_where_one_is_or_nothing)
+{
+    struct cadre_error err = {0};
+    ck_assert_int_eq(cadre_outdir_check("out", CADRE_OUTDIR_REPORT, NULL), CADRE_OK);
+    put("out/thesis.tex", "");
+    ck_assert_int_eq(cadre_outdir_check("out", CADRE_OUTDIR_REPORT, &err),
+                     CADRE_E_INVALID);
+    ck_assert_ptr_nonnull(strstr(err.text, "'out' holds other files ('thesis.tex')"));
+    ck_assert_ptr_nonnull(strstr(err.text, "such as 'out/report'"));
+    put("out/run.html", "");
+    ck_assert_int_eq(cadre_outdir_check("out", CADRE_OUTDIR_REPORT, NULL), CADRE_OK);
+    put("out/metrics.jsonl", "");
+    ck_assert_int_eq(cadre_outdir_check("out", CADRE_OUTDIR_REPORT, &err),
+                     CADRE_E_INVALID);
+    ck_assert_ptr_nonnull(strstr(err.text, "holds a run (metrics.jsonl)"));
+    ck_assert_ptr_nonnull(strstr(err.text, "this is a report"));
+    put("out/report.json", "");
+    ck_assert_int_eq(cadre_outdir_check("out", CADRE_OUTDIR_REPORT, NULL), CADRE_OK);
+}
+END_TEST
+
 Suite *test_suite(void)
 {
     Suite *s = suite_create("outdir");
@@ -112,6 +133,7 @@ Suite *test_suite(void)
     tcase_add_test(tc, files_of_others_are_not_mixed_with_a_run);
     tcase_add_test(tc, a_run_may_have_other_files_beside_it);
     tcase_add_test(tc, a_run_and_a_comparison_are_not_mixed);
+    tcase_add_test(tc, a_report_goes_where_one_is_or_nothing);
     tcase_add_test(tc, a_config_of_others_is_not_replaced);
     suite_add_tcase(s, tc);
     return s;

@@ -67,6 +67,7 @@ static void put_training(struct cadre_text *out, const struct cadre_compared_run
                          bool judged)
 {
     const struct cadre_record *record = &run->record;
+    const double params = cadre_record_number(record, "params");
     put_number(out, cadre_record_number(record, "loss_first"));
     put_number(out, cadre_record_number(record, "loss_last"));
     put_number(out, cadre_record_number(record, "valid_loss"));
@@ -77,7 +78,8 @@ static void put_training(struct cadre_text *out, const struct cadre_compared_run
     put_interval(out, cadre_report_exposed_s(run), &run->speed.comm_exposed_s);
     put_interval(out, cadre_report_bubble(run), &run->speed.bubble_fraction);
     put_number(out, run->bubble_replayed);
-    put_number(out, cadre_record_number(record, "params"));
+    put_number(out,
+               isfinite(params) || run->params == 0 ? params : (double)run->params);
 }
 
 static void put_run(struct cadre_text *out, const struct cadre_comparison *c, size_t i)

@@ -114,10 +114,16 @@ static void put_text(struct cadre_json *json, const char *key, const char *text)
 static void put_failed(struct cadre_json *json, const struct cadre_compared_run *run)
 {
     static const char *const keys[] = {
-        "device",    "steps",      "tokens",     "time_s", "loss_first",
-        "loss_last", "peak_bytes", "comm_bytes", "params", "comm_between_bytes"};
+        "device",     "steps",      "tokens",
+        "time_s",     "loss_first", "loss_last",
+        "peak_bytes", "comm_bytes", "comm_between_bytes"};
     cadre_json_put_string(json, "stack", run->strategy);
     cadre_json_put_i64(json, "ranks", run->ranks);
+    cadre_json_key(json, "params");
+    if (run->params > 0)
+        cadre_json_i64(json, run->params);
+    else
+        cadre_json_null(json);
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
         cadre_json_put_string(json, keys[i], NULL);
 }

@@ -187,10 +187,11 @@ static void put_link(struct cadre_text *out, const char *name, bool first)
 }
 
 /* A file of the run's folder. */
-static void put_run_link(struct cadre_text *out, const char *run, const char *file)
+static void put_run_link(struct cadre_text *out, const char *run, const char *file,
+                         bool first)
 {
     char *path = cadre_format("runs/%s/%s", run, file);
-    cadre_text_printf(out, ", ");
+    cadre_text_printf(out, "%s", first ? "" : ", ");
     if (path)
         cadre_page_link(out, path, file);
     out->failed = out->failed || !path;
@@ -216,15 +217,28 @@ static void put_run_files(struct cadre_text *out, const struct cadre_compared_ru
         put_link(out, certificate, true);
     if (lies_below(run)) {
         if (!run->instances && !*run->failure)
-            put_run_link(out, run->name, "run.html");
-        put_run_link(out, run->name, "config.ini");
-        put_run_link(out, run->name, "summary.json");
+            put_run_link(out, run->name, "run.html", false);
+        put_run_link(out, run->name, "config.ini", false);
+        put_run_link(out, run->name, "summary.json", false);
         if (!run->instances)
-            put_run_link(out, run->name, "metrics.jsonl");
+            put_run_link(out, run->name, "metrics.jsonl", false);
     }
     cadre_text_printf(out, "</li>\n");
     out->failed = out->failed || !certificate;
     free(certificate);
+}
+
+/* Of a run that failed, where it came so far that it has a page. */
+static void put_failed_files(struct cadre_text *out,
+                             const struct cadre_compared_run *run)
+{
+    cadre_text_printf(out, "<li>");
+    cadre_chart_text(out, run->name);
+    cadre_text_printf(out, " (failed): ");
+    put_run_link(out, run->name, "run.html", true);
+    put_run_link(out, run->name, "config.ini", false);
+    put_run_link(out, run->name, "metrics.jsonl", false);
+    cadre_text_printf(out, "</li>\n");
 }
 
 static void put_files(struct cadre_text *out, const struct cadre_comparison *c)
@@ -239,6 +253,8 @@ static void put_files(struct cadre_text *out, const struct cadre_comparison *c)
     for (size_t i = 0; i < c->n; i++)
         if (!*c->run[i].failure)
             put_run_files(out, &c->run[i]);
+        else if (c->run[i].failed_page)
+            put_failed_files(out, &c->run[i]);
     cadre_text_printf(out, "</ul>\n");
 }
 

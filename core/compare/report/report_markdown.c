@@ -61,8 +61,10 @@ void cadre_report_markdown(const struct cadre_comparison *c, struct cadre_text *
     char date[32];
     cadre_text_printf(out, "# Comparison: ");
     cadre_escape_markdown(out, c->title);
-    cadre_text_printf(out, "\n\n%s, " PACKAGE_STRING "\n\n## Conclusions\n\n",
+    cadre_text_printf(out, "\n\n%s, " PACKAGE_STRING "\n\n",
                       cadre_report_date(date, sizeof date));
+    cadre_escape_markdown_code(out, c->command);
+    cadre_text_printf(out, "## Conclusions\n\n");
     cadre_report_sentences(c, &words);
     put_list(out, words.data);
     out->failed = out->failed || words.failed;

@@ -114,8 +114,8 @@ void cadre_report_setup(const struct cadre_comparison *c, struct cadre_text *out
 {
     struct setup s = {.c = c};
     cadre_report_date(add(&s, "date"), VALUE);
-    snprintf(add(&s, "command"), VALUE, "%s%s", c->command ? "" : "cadre compare ",
-             c->command ? c->command : c->title);
+    /* whole, however long it is */
+    s.item[s.n++] = (struct cadre_page_item){"command", c->command};
     snprintf(add(&s, "build"), VALUE, "%s", cadre_page_build());
     snprintf(add(&s, "baseline"), VALUE, "%s", c->run[c->baseline].name);
     add_training(&s);

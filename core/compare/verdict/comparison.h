@@ -136,6 +136,7 @@ struct cadre_compared_run {
     char sums[CADRE_SIGNATURE_CHARS]; /* its reduction signature */
     struct cadre_changes changes; /* what its strategies change by design */
     int64_t micro_batch, steps;
+    int64_t params; /* of the model, as planned; 0: not known */
     double eps; /* of the precision; of fp32 under bf16 and fp16 */
     double coarse; /* eps of bf16 or fp16, 0 for a wider precision */
     uint64_t setup; /* hash of the options but run.*, bench.* and compare.*; 0: not
@@ -145,6 +146,7 @@ struct cadre_compared_run {
     /* results of the run; filled by the caller */
     struct cadre_record record; /* of the training that is judged for equality */
     char failure[320]; /* why it has no record, "" if it has one */
+    bool failed_page; /* then its folder OUT/runs/NAME has a run.html all the same */
     char untimed[320]; /* why no pieces of it are timed, "" if some are */
     bool lost; /* for a piece of it failed */
     struct cadre_step_parts *parts; /* (n_parts) of its timed pieces but the warm-up's:
