@@ -156,7 +156,6 @@ START_TEST(json_holds_the_verdict_on_speed)
     ck_assert_int_eq(json_integer_value(at(root, "schema_version")), 2);
     ck_assert_int_eq(json_integer_value(at(root, "rounds")), 8);
     ck_assert_int_eq(json_integer_value(at(root, "disturbed_rounds")), 1);
-    ck_assert(json_is_false(at(root, "despite_load")));
     ck_assert(json_is_true(at(root, "mirrored")));
     ck_assert(json_number_value(at(root, "margin")) == 0.01);
     ck_assert(json_is_null(at(root, "unranked")));
