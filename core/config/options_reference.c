@@ -13,13 +13,25 @@ enum { INDENT = 21 };
 
 /* ---- which options ---- */
 
-/* Is `part` in `text`, in any case? An empty one is. */
+/* Equal in any case, with blanks as good as '_' and '-'? */
+static bool is_alike(char a, char b)
+{
+    static const char between[] = " _-";
+    return tolower((unsigned char)a) == tolower((unsigned char)b) ||
+           (a && b && strchr(between, a) && strchr(between, b));
+}
+
+/* Is `part` in `text`? An empty one is. */
 static bool is_in(const char *part, const char *text)
 {
     const size_t n = strlen(part);
-    for (; *text; text++)
-        if (strncasecmp(part, text, n) == 0)
+    for (; *text; text++) {
+        size_t same = 0;
+        while (same < n && is_alike(part[same], text[same]))
+            same++;
+        if (same == n)
             return true;
+    }
     return n == 0;
 }
 

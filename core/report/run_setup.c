@@ -55,8 +55,9 @@ static void add_model(struct cadre_run_setup *setup, const struct cadre_run_data
         if (!value[i])
             return;
     }
-    snprintf(text, sizeof text, "%s: %s layers, %s channels, %s heads, context %s",
-             value[0], value[1], value[2], value[3], value[4]);
+    snprintf(text, sizeof text, "%s: %s layer%s, %s channels, %s heads, context %s",
+             value[0], value[1], strcmp(value[1], "1") == 0 ? "" : "s", value[2],
+             value[3], value[4]);
     cadre_run_setup_add(setup, "model", text);
 }
 

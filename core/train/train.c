@@ -14,6 +14,7 @@
 #include "core/checkpoint/resume.h"
 #include "core/checkpoint/writer.h"
 #include "core/device/module.h"
+#include "core/run/outdir.h"
 #include "core/run/recuts.h"
 #include "core/tensor/dtype.h"
 #include "core/train/benchmark.h"
@@ -128,8 +129,11 @@ static cadre_status start(struct cadre_spec *spec,
     struct cadre_places places = {0};
     char *checkpoint = NULL;
     *end = (struct cadre_launch_end){0};
+    /* a folder of others stays as it is, without a lock in it */
+    cadre_status rc = cadre_outdir_check(spec->out, CADRE_OUTDIR_RUN, err);
     /* what it continues from is looked for while no other process changes it */
-    cadre_status rc = cadre_run_lock_take(lock, spec->out, err);
+    if (rc == CADRE_OK)
+        rc = cadre_run_lock_take(lock, spec->out, err);
     if (rc == CADRE_OK)
         rc = find_run(spec, &run, &checkpoint, err);
     if (rc == CADRE_OK)

@@ -179,6 +179,8 @@ json unknown status "wrong input"
 # ---- options ----
 runs some 0 "$cadre" options seq_len
 grep -q '^  context ' some.out || fail "TorchTitan's seq_len is not found"
+runs blanks 0 "$cadre" options "Gradient accumulation"
+grep -q '^  global_batch ' blanks.out || fail "gradient_accumulation is not found by a blank"
 runs none 2 "$cadre" options 'no such thing'
 said none "no option has 'no such thing'"
 runs all 0 "$cadre" options --json
@@ -251,6 +253,7 @@ mkdir other
 touch other/Makefile
 runs other 2 "$cadre" train text.ini --out other
 said other "the folder 'other' holds other files \('Makefile'\)"
+[ ! -e other/.lock ] || fail "a folder that is refused has a lock"
 runs other 2 "$cadre" compare two.ini --out other
 said other "holds other files"
 [ "$(ls other)" = Makefile ] || fail "a folder of others was written to"

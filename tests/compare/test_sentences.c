@@ -128,6 +128,7 @@ START_TEST(nothing_is_ranked_with_a_reason)
     c.unranked[0] = 0;
     snprintf(c.run[0].speed.why, sizeof c.run[0].speed.why, "only 3 rounds of 8");
     say();
+    ck_assert_str_eq(cadre_sentences_unranked(&c), "only 3 rounds of 8");
     ck_assert_int_eq(tone_of("No run is ranked by speed: only 3 rounds of 8."),
                      CADRE_TONE_OPEN);
 }

@@ -322,8 +322,7 @@ void cadre_report_notes(const struct cadre_comparison *c, struct cadre_text *out
                 out,
                 "%s: bubble %.1f %% of the schedule's span, %.1f %% where its passes "
                 "are replayed without delays.\n",
-                run->name, 100 * cadre_record_number(&run->record, "bubble_fraction"),
-                100 * run->bubble_replayed);
+                run->name, 100 * cadre_report_bubble(run), 100 * run->bubble_replayed);
         const char *restarted = cadre_record_restarted(&run->record);
         if (restarted)
             cadre_text_printf(

@@ -377,7 +377,7 @@ static void put_head(struct cadre_json *json, const struct cadre_comparison *c)
     cadre_json_put_string(json, "command", c->command);
     cadre_json_put_string(json, "baseline", c->run[c->baseline].name);
     cadre_json_put_string(json, "fastest", first < 0 ? NULL : c->run[first].name);
-    put_text(json, "unranked", c->unranked);
+    put_text(json, "unranked", cadre_sentences_unranked(c));
     cadre_json_put_i64(json, "rounds", (int64_t)speed->n_rounds);
     cadre_json_put_i64(json, "disturbed_rounds", (int64_t)speed->n_disturbed);
     cadre_json_put_bool(json, "despite_load", speed->despite_load);

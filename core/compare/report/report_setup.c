@@ -12,7 +12,7 @@
 #include "core/page/page.h"
 #include "core/run/format.h"
 
-enum { MOST = 24, VALUE = 256 };
+enum { MOST = 24, VALUE = 512 };
 
 struct setup {
     const struct cadre_comparison *c;
@@ -76,9 +76,10 @@ static void add_model(struct setup *s)
     char *value = add(s, "model");
     if (*option_of(s, "model.layers"))
         snprintf(value, VALUE,
-                 "%.32s: %.12s layers, %.12s channels, %.12s heads, "
+                 "%.32s: %.12s layer%s, %.12s channels, %.12s heads, "
                  "context %.12s",
                  option_of(s, "model.arch"), option_of(s, "model.layers"),
+                 strcmp(option_of(s, "model.layers"), "1") == 0 ? "" : "s",
                  option_of(s, "model.channels"), option_of(s, "model.heads"),
                  option_of(s, "model.context"));
 }

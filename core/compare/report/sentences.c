@@ -179,16 +179,24 @@ static void say_verdict(struct cadre_sentences *s, const struct cadre_comparison
     add(s, tone, &text);
 }
 
+const char *cadre_sentences_unranked(const struct cadre_comparison *c)
+{
+    const char *why = c->unranked;
+    for (size_t i = 0; i < c->n; i++)
+        if (cadre_report_is_ranked(&c->run[i]))
+            return "";
+    for (size_t i = 0; !*why && i < c->n; i++)
+        if (!*c->run[i].failure)
+            why = c->run[i].speed.why;
+    return *why ? why : "no rounds were timed";
+}
+
 static void say_none_is_ranked(struct cadre_sentences *s,
                                const struct cadre_comparison *c)
 {
     struct cadre_text text = {0};
-    const char *why = c->unranked;
-    for (size_t i = 0; !*why && i < c->n; i++)
-        if (!*c->run[i].failure)
-            why = c->run[i].speed.why;
     cadre_text_printf(&text, "No run is ranked by speed: %s.",
-                      *why ? why : "no rounds were timed");
+                      cadre_sentences_unranked(c));
     add(s, CADRE_TONE_OPEN, &text);
     for (size_t i = 0; i < c->n; i++) {
         if (!c->run[i].lost)
@@ -245,9 +253,7 @@ static void say_what_instances_did(struct cadre_sentences *s,
 
 void cadre_sentences_speed(struct cadre_sentences *s, const struct cadre_comparison *c)
 {
-    bool ranked = false;
-    for (size_t i = 0; i < c->n; i++)
-        ranked = ranked || cadre_report_is_ranked(&c->run[i]);
+    const bool ranked = !*cadre_sentences_unranked(c);
     if (!ranked)
         say_none_is_ranked(s, c);
     else if (cadre_report_fastest(c) >= 0)
@@ -403,8 +409,10 @@ static void say_price(struct cadre_sentences *s, const struct cadre_comparison *
     if (c->n_pieces == 0)
         return; /* trainings apart in time: a price of the machine's other work */
     if (verdict == CADRE_SPEED_NOT_RANKED) {
-        cadre_text_printf(&text, "Exact mode costs %.1f %% by these times: not ranked",
-                          100 * price->value);
+        cadre_text_printf(&text,
+                          "Exact mode costs %.1f %% by these times, 95 %% interval %s: "
+                          "not ranked",
+                          100 * price->value, range);
     } else if (verdict == CADRE_SPEED_NO_DIFFERENCE) {
         cadre_text_printf(&text,
                           "No cost of exact mode was shown: %.1f %%, 95 %% interval %s",
