@@ -144,7 +144,8 @@ cadre_status cadre_ranking_init(struct cadre_ranking *ranking,
 {
     const struct cadre_rounds *rounds = view->rounds;
     const size_t n = rounds->n_runs, baseline = view->input->baseline;
-    cadre_status rc = reserve(ranking, n, err);
+    cadre_status rc = CADRE_OK;
+    CADRE_TRY(reserve(ranking, n, err));
     ranking->view = view;
     for (size_t a = 0; rc == CADRE_OK && a < n; a++)
         for (size_t b = 0; rc == CADRE_OK && b < n; b++)
