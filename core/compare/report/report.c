@@ -15,6 +15,7 @@
 #include "core/compare/report/report_seeds.h"
 #include "core/compare/report/sentences.h"
 #include "core/compare/verdict/certificate.h"
+#include "core/compare/verdict/figures.h"
 #include "core/compare/verdict/seeds.h"
 
 enum { ROUNDS_TOLD = 3 }; /* disturbed rounds that notes tell, of possibly all */
@@ -81,11 +82,6 @@ bool cadre_report_is_disturbed(const struct cadre_comparison *c,
         if (c->speed.round[i].round == piece->round)
             return c->speed.round[i].disturbed;
     return false;
-}
-
-bool cadre_report_is_ranked(const struct cadre_compared_run *run)
-{
-    return !*run->failure && run->speed.verdict != CADRE_SPEED_NOT_RANKED;
 }
 
 bool cadre_report_is_doubtful(const struct cadre_compared_run *run)

@@ -47,9 +47,6 @@ size_t cadre_report_rounds(const struct cadre_comparison *comparison, size_t run
 bool cadre_report_is_disturbed(const struct cadre_comparison *comparison,
                                const struct cadre_piece *piece);
 
-/* Did it train, and may its speed be compared? */
-bool cadre_report_is_ranked(const struct cadre_compared_run *run);
-
 /* Does something cast doubt on its speed: it failed, is unfair, has an implausible
  * figure, or did not train the same, and not by design? */
 bool cadre_report_is_doubtful(const struct cadre_compared_run *run);

@@ -10,6 +10,7 @@
 #include "core/base/json.h"
 #include "core/compare/report/report_private.h"
 #include "core/compare/report/sentences.h"
+#include "core/compare/verdict/figures.h"
 #include "core/compare/report/report_seeds.h"
 #include "core/compare/verdict/certificate.h"
 #include "core/compare/verdict/machine.h"
@@ -341,7 +342,7 @@ static void put_prices(struct cadre_json *json, const struct cadre_comparison *c
         cadre_json_put_f64(json, "low", price.low);
         cadre_json_put_f64(json, "high", price.high);
         cadre_json_put_bool(json, "ranked",
-                            cadre_sentences_price(c, i, (size_t)plain) !=
+                            cadre_figures_price(c, i, (size_t)plain) !=
                                 CADRE_SPEED_NOT_RANKED);
         cadre_json_end_object(json);
     }

@@ -74,7 +74,7 @@ static size_t next_to_baseline(const struct cadre_comparison *c)
     size_t best = c->n;
     for (size_t i = 0; i < c->n; i++) {
         double speedup = c->run[i].speed.speedup.value;
-        if (i != c->baseline && cadre_report_is_ranked(&c->run[i]) && c->run[i].fair &&
+        if (i != c->baseline && cadre_figures_ranked(&c->run[i]) && c->run[i].fair &&
             (best == c->n || speedup > c->run[best].speed.speedup.value))
             best = i;
     }
@@ -183,7 +183,7 @@ const char *cadre_sentences_unranked(const struct cadre_comparison *c)
 {
     const char *why = c->unranked;
     for (size_t i = 0; i < c->n; i++)
-        if (cadre_report_is_ranked(&c->run[i]))
+        if (cadre_figures_ranked(&c->run[i]))
             return "";
     for (size_t i = 0; !*why && i < c->n; i++)
         if (!*c->run[i].failure)
@@ -214,7 +214,7 @@ static void say_control(struct cadre_sentences *s, const struct cadre_comparison
     char share[CADRE_FIGURE_CHARS];
     size_t widest = c->n;
     for (size_t i = 0; i < c->n; i++)
-        if (cadre_report_is_ranked(&c->run[i]) && isfinite(c->run[i].speed.control) &&
+        if (cadre_figures_ranked(&c->run[i]) && isfinite(c->run[i].speed.control) &&
             (widest == c->n || c->run[i].speed.control > c->run[widest].speed.control))
             widest = i;
     if (widest == c->n || !c->mirrored)
@@ -242,7 +242,7 @@ static void say_what_instances_did(struct cadre_sentences *s,
                           "per second of ",
                           run->name, run->instances, run->speed.speedup.value);
         cadre_sentences_put_run(&text, &c->run[c->baseline]);
-        if (cadre_report_is_ranked(run))
+        if (cadre_figures_ranked(run))
             put_range(&text, &run->speed.speedup);
         else
             cadre_text_printf(&text, ", not ranked");
@@ -385,26 +385,13 @@ static void say_who_has_the_same_bits(struct cadre_sentences *s,
 
 /* ---- the price of exact mode ---- */
 
-enum cadre_speed_verdict cadre_sentences_price(const struct cadre_comparison *c,
-                                               size_t exact, size_t plain)
-{
-    struct cadre_interval ratio;
-    enum cadre_speed_verdict verdict = CADRE_SPEED_NOT_RANKED;
-    struct cadre_speed_input input = cadre_figures_input(c);
-    if (c->n_pieces == 0 || !cadre_report_is_ranked(&c->run[exact]) ||
-        !cadre_report_is_ranked(&c->run[plain]) ||
-        cadre_speed_pair(&input, exact, plain, &ratio, &verdict, NULL) != CADRE_OK)
-        return CADRE_SPEED_NOT_RANKED;
-    return verdict;
-}
-
 static void say_price(struct cadre_sentences *s, const struct cadre_comparison *c,
                       size_t exact, size_t plain, const struct cadre_interval *price)
 {
     struct cadre_text text = {0};
     char range[CADRE_FIGURE_CHARS];
     enum cadre_tone tone = CADRE_TONE_OPEN;
-    enum cadre_speed_verdict verdict = cadre_sentences_price(c, exact, plain);
+    enum cadre_speed_verdict verdict = cadre_figures_price(c, exact, plain);
     cadre_figure_percent_range(price, range, sizeof range);
     if (c->n_pieces == 0)
         return; /* trainings apart in time: a price of the machine's other work */

@@ -33,11 +33,6 @@ void cadre_sentences_fill(struct cadre_sentences *sentences,
 /* Why no run is ranked, "" where one is. Borrowed. */
 const char *cadre_sentences_unranked(const struct cadre_comparison *comparison);
 
-/* Did run `exact` take another time than `plain`, disturbed rounds left out too? */
-enum cadre_speed_verdict
-cadre_sentences_price(const struct cadre_comparison *comparison, size_t exact,
-                      size_t plain);
-
 void cadre_sentences_speed(struct cadre_sentences *sentences,
                            const struct cadre_comparison *comparison);
 

@@ -136,11 +136,6 @@ cadre_status cadre_condition_parse(const char *text, const struct cadre_comparis
 
 /* ---- judging ---- */
 
-static bool is_ranked(const struct cadre_compared_run *run)
-{
-    return !*run->failure && run->speed.verdict != CADRE_SPEED_NOT_RANKED;
-}
-
 /* Take in `none`, the value where there is no difference. */
 static void widen(struct cadre_interval *figure, double none)
 {
@@ -152,15 +147,9 @@ static void widen(struct cadre_interval *figure, double none)
 static enum cadre_speed_verdict price_of(const struct cadre_comparison *c, size_t run,
                                          struct cadre_interval *price)
 {
-    enum cadre_speed_verdict verdict = CADRE_SPEED_NOT_RANKED;
-    struct cadre_speed_input input = cadre_figures_input(c);
-    struct cadre_interval ratio;
     ptrdiff_t plain = cadre_comparison_price(c, run, price);
-    if (plain < 0 || c->n_pieces == 0 || !is_ranked(&c->run[plain]) ||
-        cadre_speed_pair(&input, run, (size_t)plain, &ratio, &verdict, NULL) !=
-            CADRE_OK)
-        return CADRE_SPEED_NOT_RANKED;
-    return verdict;
+    return plain < 0 ? CADRE_SPEED_NOT_RANKED
+                     : cadre_figures_price(c, run, (size_t)plain);
 }
 
 /* The figure with its interval as the verdict allows to read it; false if nothing is
@@ -196,7 +185,7 @@ static bool figure_of(const struct cadre_condition *condition,
     }
     if (verdict == CADRE_SPEED_NO_DIFFERENCE && isfinite(figure->low))
         widen(figure, none[condition->figure]); /* not by NaN */
-    return is_ranked(run) && verdict != CADRE_SPEED_NOT_RANKED &&
+    return cadre_figures_ranked(run) && verdict != CADRE_SPEED_NOT_RANKED &&
            isfinite(figure->low) && isfinite(figure->high);
 }
 
@@ -230,10 +219,10 @@ static void describe(const struct cadre_condition *condition,
 {
     const struct cadre_compared_run *run = &c->run[condition->run];
     const char *name = names[condition->figure];
-    if (isfinite(figure->low) && isfinite(figure->high) && is_ranked(run))
+    if (isfinite(figure->low) && isfinite(figure->high) && cadre_figures_ranked(run))
         snprintf(out, size, "%s(%.60s) is %.4g [%.4g, %.4g]", name, run->name,
                  figure->value, figure->low, figure->high);
-    else if (is_ranked(run))
+    else if (cadre_figures_ranked(run))
         snprintf(out, size, "%s(%.60s) has no interval", name, run->name);
     else
         snprintf(out, size, "%s(%.60s) is not ranked", name, run->name);

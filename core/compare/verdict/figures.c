@@ -135,6 +135,24 @@ static void take_efficiency(struct cadre_compared_run *run)
         speedup->value / run->N, speedup->low / run->N, speedup->high / run->N};
 }
 
+bool cadre_figures_ranked(const struct cadre_compared_run *run)
+{
+    return !*run->failure && run->speed.verdict != CADRE_SPEED_NOT_RANKED;
+}
+
+enum cadre_speed_verdict cadre_figures_price(const struct cadre_comparison *c,
+                                             size_t exact, size_t plain)
+{
+    struct cadre_interval ratio;
+    enum cadre_speed_verdict verdict = CADRE_SPEED_NOT_RANKED;
+    struct cadre_speed_input input = cadre_figures_input(c);
+    if (c->n_pieces == 0 || !cadre_figures_ranked(&c->run[exact]) ||
+        !cadre_figures_ranked(&c->run[plain]) ||
+        cadre_speed_pair(&input, exact, plain, &ratio, &verdict, NULL) != CADRE_OK)
+        return CADRE_SPEED_NOT_RANKED;
+    return verdict;
+}
+
 /* May the run be called the fastest? */
 static bool may_win(const struct cadre_comparison *c, size_t i)
 {

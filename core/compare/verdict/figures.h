@@ -19,6 +19,14 @@ cadre_status cadre_figures_fill(struct cadre_comparison *comparison,
 /* The pieces of a comparison as speed.h wants them; borrowed. */
 struct cadre_speed_input cadre_figures_input(const struct cadre_comparison *comparison);
 
+/* Did it train, and may its speed be compared? */
+bool cadre_figures_ranked(const struct cadre_compared_run *run);
+
+/* Did run `exact` take another time than `plain`, disturbed rounds left out too? Not
+ * ranked where one of them is not. */
+enum cadre_speed_verdict cadre_figures_price(const struct cadre_comparison *comparison,
+                                             size_t exact, size_t plain);
+
 /* Are there pieces of this run? */
 bool cadre_figures_timed(const struct cadre_comparison *comparison, size_t run);
 
