@@ -2,18 +2,102 @@
 #include "core/base/cores.h"
 
 #include <ctype.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+enum { PATH_BYTES = 4096 };
+
+/* One or two numbers of a file's first line; false where the first is none, as "max"
+ * is.
+ */
+static bool read_numbers(const char *path, double *first, double *second)
+{
+    char line[128] = "", *end;
+    FILE *file = fopen(path, "re");
+    const bool read = file && fgets(line, sizeof line, file);
+    if (file)
+        fclose(file);
+    *first = strtod(line, &end);
+    if (!read || end == line)
+        return false;
+    *second = strtod(end, NULL);
+    return true;
+}
+
+/* The least limit of `group` and the groups above it. In a container the names are the
+ * host's, and only the mount itself is there to be read. */
+static double quota_below(const char *mount, const char *group, bool v2)
+{
+    char name[PATH_BYTES / 4], path[PATH_BYTES];
+    double least = INFINITY, quota, period, none;
+    snprintf(name, sizeof name, "%s", group);
+    for (char *slash = name; slash;) {
+        const size_t len = strlen(name);
+        if (len > 0 && name[len - 1] == '/') /* "/" is the mount itself */
+            name[len - 1] = '\0';
+        snprintf(path, sizeof path, "%s%s/%s", mount, name,
+                 v2 ? "cpu.max" : "cpu.cfs_quota_us");
+        bool limited = read_numbers(path, &quota, &period);
+        snprintf(path, sizeof path, "%s%s/cpu.cfs_period_us", mount, name);
+        if (!v2)
+            limited = limited && read_numbers(path, &period, &none);
+        if (limited && quota > 0 && period > 0)
+            least = fmin(least, quota / period);
+        slash = strrchr(name, '/');
+        if (slash)
+            *slash = '\0';
+    }
+    return least;
+}
+
+/* Is "cpu" in the list a,b,c? */
+static bool has_cpu(const char *controllers)
+{
+    for (const char *at = controllers; at; at = strchr(at, ',')) {
+        at += *at == ',';
+        if (strncmp(at, "cpu", 3) == 0 && (at[3] == ',' || !at[3]))
+            return true;
+    }
+    return false;
+}
+
+double cadre_cores_quota(const char *root)
+{
+    char line[PATH_BYTES / 4], mount[PATH_BYTES / 2];
+    double least = INFINITY;
+    snprintf(mount, sizeof mount, "%s/proc/self/cgroup", root);
+    FILE *file = fopen(mount, "re");
+    while (file && fgets(line, sizeof line, file)) {
+        line[strcspn(line, "\n")] = '\0';
+        char *controllers = strchr(line, ':');
+        char *group = controllers ? strchr(controllers + 1, ':') : NULL;
+        if (!group)
+            continue;
+        *group++ = '\0';
+        const bool v2 = !*++controllers;
+        snprintf(mount, sizeof mount, "%s/sys/fs/cgroup%s%s", root, v2 ? "" : "/",
+                 controllers);
+        if (v2 || has_cpu(controllers))
+            least = fmin(least, quota_below(mount, group, v2));
+    }
+    if (file)
+        fclose(file);
+    return least;
+}
+
 int cadre_cores(void)
 {
     cpu_set_t set;
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    const double quota = cadre_cores_quota("");
     if (sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 0)
-        return CPU_COUNT(&set);
-    long online = sysconf(_SC_NPROCESSORS_ONLN);
-    return online > 0 ? (int)online : 1;
+        cores = CPU_COUNT(&set);
+    if (quota < (double)cores)
+        cores = (long)quota; /* half a core more would hold all of them up */
+    return cores > 1 ? (int)cores : 1;
 }
 
 static bool parse_core(const char **text, long *out)

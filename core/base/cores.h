@@ -5,8 +5,14 @@
 #include <sched.h>
 #include <stdbool.h>
 
-/* Cores that this process may run on, at least 1. [any thread] */
+/* Cores that this process may run on, at least 1: of its affinity, and no more than the
+ * whole ones of a limit of CPU time. [any thread] */
 int cadre_cores(void);
+
+/* The limit of CPU time, in cores, that the cgroups of this process have: cpu.max (v2)
+ * or cpu.cfs_quota_us (v1); infinite without one. Files are looked for below `root`, ""
+ * but in tests. [any thread] */
+double cadre_cores_quota(const char *root);
 
 /* Cores of all processes that were started together with this one on the machine: its
  * cgroup's, or where that is unlimited, all that are online. At least this process's

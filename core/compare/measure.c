@@ -78,7 +78,7 @@ static cadre_status run_round(struct measuring *m, int round, int repeats,
         .windows = m->windows,
     };
     size_t places = m->c->mirrored ? 2 * m->n : m->n;
-    cadre_round_order(m->timetable.seed, round, m->n, m->c->mirrored, m->order);
+    cadre_round_order(m->timetable.order, round, m->n, m->c->mirrored, m->order);
     for (size_t k = 0; k < places; k++) {
         struct cadre_child_failure failure = {0};
         const struct cadre_piece piece = {

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "core/base/clock.h"
 #include "core/base/json.h"
@@ -32,6 +33,33 @@ void cadre_pieces_to_target(struct cadre_pieces *pieces)
     keep_in(pieces, &c->target_piece, &c->n_target_pieces);
 }
 
+/* Times that were seen before the rounds were begun anew are kept beside them, as
+ * pieces-1.jsonl and so on: nobody has to believe that they were not chosen. */
+static cadre_status keep_earlier(const char *out, const char *path, int *attempts,
+                                 struct cadre_error *err)
+{
+    cadre_status rc = CADRE_OK;
+    char *kept = NULL;
+    *attempts = 0;
+    struct stat st;
+    do {
+        free(kept);
+        kept = cadre_format("%s/pieces-%d.jsonl", out, *attempts + 1);
+        if (!kept)
+            return cadre_no_memory(err, "a path");
+        *attempts += cadre_path_exists(kept);
+    } while (cadre_path_exists(kept));
+    if (stat(path, &st) == 0 && st.st_size > 0) {
+        if (rename(path, kept) == 0)
+            ++*attempts;
+        else
+            rc = cadre_fail_errno(err, CADRE_E_IO, errno, "cannot rename '%s' to '%s'",
+                                  path, kept);
+    }
+    free(kept);
+    return rc;
+}
+
 cadre_status cadre_pieces_open(struct cadre_pieces *pieces,
                                const struct cadre_task_request *request,
                                struct cadre_comparison *comparison,
@@ -51,6 +79,8 @@ cadre_status cadre_pieces_open(struct cadre_pieces *pieces,
         rc = cadre_no_memory(err, "a path");
     if (rc == CADRE_OK && cadre_path_exists(folder))
         rc = cadre_file_remove_tree(folder, err);
+    if (rc == CADRE_OK)
+        rc = keep_earlier(out, path, &comparison->attempts, err);
     if (rc == CADRE_OK && !(pieces->file = fopen(path, "w")))
         rc = cadre_fail_errno(err, CADRE_E_IO, errno, "cannot write '%s'", path);
     free(folder);

@@ -52,7 +52,7 @@ static cadre_status run_round(struct targeting *t, int round, struct cadre_error
         .target = t->c->target,
         .seed = (int64_t)t->table->seed + round,
     };
-    cadre_round_order(t->table->seed, round, t->n, false, t->order);
+    cadre_round_order(t->table->order, round, t->n, false, t->order);
     for (size_t k = 0; k < t->n; k++) {
         struct cadre_child_failure failure = {0};
         const struct cadre_piece piece = {

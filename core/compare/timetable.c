@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/compare/timetable.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include "core/compare/timing/order.h"
 
@@ -27,6 +29,20 @@ static bool read_seconds(const char *text, double *seconds)
     return true;
 }
 
+/* Orders that a file fixed would be the same at every try, and what comes now and then
+ * at the same places of a round would not average out. */
+static cadre_status draw_order(uint64_t *order, struct cadre_error *err)
+{
+    uint32_t drawn = 0;
+    while (drawn == 0)
+        if (getrandom(&drawn, sizeof drawn, 0) != (ssize_t)sizeof drawn)
+            return cadre_fail_errno(err, CADRE_E_RESOURCE, errno,
+                                    "the system has no random bytes for the order of "
+                                    "runs; set compare.order to a number above 0");
+    *order = drawn;
+    return CADRE_OK;
+}
+
 cadre_status cadre_timetable_read(struct cadre_timetable *table,
                                   const struct cadre_options *options,
                                   const struct cadre_config *config,
@@ -37,6 +53,7 @@ cadre_status cadre_timetable_read(struct cadre_timetable *table,
         .piece_s = config->compare.piece,
         .period = config->compare.period,
         .seed = (uint64_t)config->run.seed,
+        .order = (uint64_t)config->compare.order,
         .warmup = CADRE_TIMETABLE_WARMUP,
         .steps = CADRE_TIMETABLE_STEPS,
     };
@@ -46,7 +63,7 @@ cadre_status cadre_timetable_read(struct cadre_timetable *table,
                           "1.5h, found '%s'",
                           cadre_options_source(options, "compare.budget"),
                           config->compare.budget);
-    return CADRE_OK;
+    return table->order ? CADRE_OK : draw_order(&table->order, err);
 }
 
 /* ---- runs ---- */

@@ -156,7 +156,7 @@ struct cadre_config_log {
 struct cadre_config_compare {
     const char *baseline, *runs, *vary;
     const char *budget;
-    int64_t perturbations, equal_steps, warmup, rounds, period;
+    int64_t perturbations, equal_steps, warmup, rounds, period, order;
     double margin, piece, target;
     bool perturb, equal, time;
 };

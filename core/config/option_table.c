@@ -252,6 +252,8 @@ static const struct cadre_config_key table[] = {
          "measure speed in rounds; no, also in [run:NAME]: compare training alone"),
     I64(compare, rounds, "0", 0, 200,
         "rounds of short timed trainings; 0: 8, or more for many runs"),
+    I64(compare, order, "0", 0, 4294967295,
+        "seed of the orders of runs in rounds; 0 draws one, which the report has"),
     STR(compare, budget, "0",
         "time for the rounds, such as 90s or 10m, which sets their number; 0: none"),
     F64(compare, piece, "1", 0.001, 1e6,

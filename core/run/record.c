@@ -308,21 +308,49 @@ uint64_t cadre_record_chain(const struct cadre_record *record, int64_t last)
     return link;
 }
 
-/* Median over the steps that are timed. */
-static double median_of_one(const struct cadre_record *record, int64_t warmup,
-                            int64_t last)
+/* Times of the steps that are timed, for the caller to free; NULL without memory. */
+static double *step_times(const struct cadre_record *record, int64_t warmup,
+                          int64_t last, size_t *n)
 {
     size_t end = last < 0 ? 0 : (size_t)last;
     end = end < record->n ? end : record->n;
-    size_t skip = warmup < (int64_t)end ? (size_t)warmup : 0, n = end - skip;
-    double *sorted = cadre_calloc(n, sizeof *sorted);
-    if (!sorted)
-        return NAN;
-    for (size_t i = 0; i < n; i++)
-        sorted[i] = record->step[skip + i].step_s;
-    double median = cadre_median(sorted, n);
-    free(sorted);
+    size_t skip = warmup < (int64_t)end ? (size_t)warmup : 0;
+    *n = end - skip;
+    double *times = cadre_calloc(*n, sizeof *times);
+    for (size_t i = 0; times && i < *n; i++)
+        times[i] = record->step[skip + i].step_s;
+    return times;
+}
+
+/* Median over them. */
+static double median_of_one(const struct cadre_record *record, int64_t warmup,
+                            int64_t last)
+{
+    size_t n;
+    double *times = step_times(record, warmup, last, &n);
+    const double median = times ? cadre_median(times, n) : (double)NAN;
+    free(times);
     return median;
+}
+
+static int by_size(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+void cadre_record_middle_s(const struct cadre_record *record, int64_t warmup,
+                           double *low, double *high)
+{
+    size_t n = 0;
+    double *times = step_times(record, warmup, (int64_t)record->n, &n);
+    *low = *high = NAN;
+    if (times && n > 0) {
+        qsort(times, n, sizeof *times, by_size);
+        *low = times[(n - 1) / 4];
+        *high = times[(3 * (n - 1) + 3) / 4];
+    }
+    free(times);
 }
 
 static double step_tokens(const struct cadre_record *record)

@@ -1,9 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/base/cores.h"
 
+#include <math.h>
 #include <sched.h>
+#include <stdio.h>
+#include <string.h>
 
+#include "core/base/path.h"
 #include "tests/support/check_main.h"
+
+static const char *put_path(char path[512], const char *root, const char *name)
+{
+    snprintf(path, 512, "%s/%s", root, name);
+    return path;
+}
 
 START_TEST(cores_are_those_allowed)
 {
@@ -52,6 +62,52 @@ START_TEST(a_job_has_more_than_its_process)
 }
 END_TEST
 
+static const struct {
+    const char *groups, *file[2], *text[2];
+    double quota; /* 0: none */
+} limits[] = {
+    {"0::/a/b\n", {"a/b/cpu.max"}, {"150000 100000\n"}, 1.5},
+    {"0::/a/b\n", {"a/b/cpu.max"}, {"max 100000\n"}, 0},
+    {"0::/a/b\n", {"a/b/cpu.max", "a/cpu.max"}, {"max 100000\n", "200000 50000\n"}, 4},
+    {"0::/\n", {"cpu.max"}, {"50000 100000\n"}, 0.5},
+    {"0::/host/name\n", {"cpu.max"}, {"300000 100000\n"}, 3},
+    {"3:cpuset:/x\n4:cpu,cpuacct:/x\n",
+     {"cpu,cpuacct/x/cpu.cfs_quota_us", "cpu,cpuacct/x/cpu.cfs_period_us"},
+     {"250000\n", "100000\n"},
+     2.5},
+    {"4:cpu:/x\n",
+     {"cpu/x/cpu.cfs_quota_us", "cpu/x/cpu.cfs_period_us"},
+     {"-1\n", "100000\n"},
+     0},
+    {"0::/a\n", {NULL}, {NULL}, 0},
+};
+
+/* As cgroups of version 1 and 2 have it. */
+START_TEST(a_limit_of_cpu_time)
+{
+    char *root = test_tmpdir(), path[512];
+    const char *groups = limits[_i].groups;
+    ck_assert_int_eq(cadre_path_make_dirs(put_path(path, root, "proc/self"), NULL),
+                     CADRE_OK);
+    test_file_put(path, "cgroup", groups, strlen(groups));
+    for (int f = 0; f < 2 && limits[_i].file[f]; f++) {
+        char name[256];
+        snprintf(name, sizeof name, "sys/fs/cgroup/%s", limits[_i].file[f]);
+        char *slash = strrchr(name, '/');
+        *slash = 0;
+        ck_assert_int_eq(cadre_path_make_dirs(put_path(path, root, name), NULL),
+                         CADRE_OK);
+        test_file_put(path, slash + 1, limits[_i].text[f], strlen(limits[_i].text[f]));
+    }
+    const double quota = cadre_cores_quota(root);
+    if (limits[_i].quota > 0)
+        ck_assert_double_eq(quota, limits[_i].quota);
+    else
+        ck_assert(isinf(quota));
+    test_tmpdir_destroy(root);
+}
+END_TEST
+
 Suite *test_suite(void)
 {
     Suite *s = suite_create("cores");
@@ -59,6 +115,8 @@ Suite *test_suite(void)
     tcase_add_test(tc, cores_are_those_allowed);
     tcase_add_test(tc, lists_are_read);
     tcase_add_test(tc, a_job_has_more_than_its_process);
+    tcase_add_loop_test(tc, a_limit_of_cpu_time, 0,
+                        (int)(sizeof limits / sizeof *limits));
     suite_add_tcase(s, tc);
     return s;
 }

@@ -119,6 +119,16 @@ has_pieces stop 8 || fail "stop: pieces are gone"
 rounds stop 0 checkpoint.resume=auto compare.rounds=1 "$pair"
 [ "$(grep -c 'done before' "$tmp/stop.log")" -eq 2 ] || fail "stop: trained again"
 [ "$(grep -c '"round": 0' "$tmp/stop/pieces.jsonl")" -eq 4 ] || fail "stop: pieces of both times"
+# nobody has to believe that the times seen before were not chosen from
+[ "$(wc -l <"$tmp/stop/pieces-1.jsonl")" -ge 8 ] || fail "stop: the pieces before the stop are lost"
+grep -q '"attempts": 1,' "$tmp/stop/report.json" || fail "stop: not one attempt before"
+grep -q 'The rounds were begun anew' "$tmp/stop/report.md" || fail "stop: the report does not say so"
+# the order is drawn, and can be had again
+order=$(sed -n 's/^  "order": \([0-9]*\),$/\1/p' "$tmp/stop/report.json")
+[ "${order:-0}" -gt 0 ] || fail "stop: no order in the report"
+places() { sed -n 's/^{"run": "\([a-z]*\)", "round": \([0-9]*\),.*"place": \([0-9]*\),.*/\2 \3 \1/p' "$1"; }
+rounds ordered 0 compare.rounds=1 "compare.order=$order" "$pair"
+cmp <(places "$tmp/stop/pieces.jsonl") <(places "$tmp/ordered/pieces.jsonl") || fail "ordered: another order"
 
 # a run that is killed is reported as failed, and the others go on
 many=1500

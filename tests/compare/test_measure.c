@@ -78,7 +78,7 @@ static void setup(void)
     unsetenv("FAKE_SLOW");
     unsetenv("FAKE_FAIL");
     arrangement = (struct cadre_arrangement){
-        .timetable = {.wanted = 6, .piece_s = 1, .period = 1, .seed = 7}};
+        .timetable = {.wanted = 6, .piece_s = 1, .period = 1, .order = 7}};
 }
 
 static void teardown(void)

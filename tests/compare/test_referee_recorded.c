@@ -194,7 +194,7 @@ static void hold_false_alarms(size_t runs)
                               .times = test_lean() ? 400 : 2000};
         struct tally got = cut(recording, &trial);
         show(recording, &trial, &got);
-        ck_assert_msg(got.n == 0 || referee_rate_high(got.alarms, got.n) <= 0.08,
+        ck_assert_msg(got.n > 0 && referee_rate_high(got.alarms, got.n) <= 0.08,
                       "%s: %d false alarms of %d", recording->name, got.alarms, got.n);
     }
 }
@@ -211,8 +211,6 @@ START_TEST(false_alarms_of_four_runs)
 }
 END_TEST
 
-/* A difference of 2 % in noise of 20 % is named the wrong way round as often as half of
- * the false alarms; one of 5 % and more must never be. */
 START_TEST(no_wrong_winner)
 {
     static const double speedups[] = {1.02, 1.05, 1.1, 1.8};
@@ -224,7 +222,7 @@ START_TEST(no_wrong_winner)
             .runs = 2, .margin = 0.01, .speedup = speedups[i % 4], .times = 400};
         struct tally got = cut(recording, &trial);
         show(recording, &trial, &got);
-        ck_assert_msg(got.wrong <= (i % 4 ? 0 : trial.times / 40), "%s: %d wrong of %d",
+        ck_assert_msg(got.n > 0 && got.wrong == 0, "%s: %d wrong of %d",
                       recording->name, got.wrong, got.n);
     }
 }

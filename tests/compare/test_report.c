@@ -361,7 +361,7 @@ START_TEST(csv_has_equal_lines)
     cadre_report_csv(&c, &text);
     const char *line = cadre_text_str(&text);
     size_t columns = fields(line), lines = 0;
-    ck_assert_uint_eq(columns, 53);
+    ck_assert_uint_eq(columns, 56);
     for (; *line; line = strchr(line, '\n') + 1, lines++)
         ck_assert_uint_eq(fields(line), columns);
     ck_assert_uint_eq(lines, 4);

@@ -144,6 +144,38 @@ START_TEST(what_load_may_have_taken)
 }
 END_TEST
 
+START_TEST(others_on_the_gpu_disturb)
+{
+    piece_of(1, 4, 1)->load.gpu_others = 1;
+    gather();
+    ck_assert_uint_eq(rounds.n_disturbed, 1);
+    ck_assert(rounds.round[3].disturbed && rounds.round[3].run == 1);
+    ck_assert_str_eq(rounds.round[3].why, "other processes were on the GPU");
+}
+END_TEST
+
+/* Of undisturbed rounds too, but nothing of a GPU's, which counters of CPUs do not see.
+ */
+START_TEST(what_the_counters_alone_say)
+{
+    struct cadre_piece *first = piece_of(1, 2, 0), *second = piece_of(1, 2, 1);
+    first->load.foreign_s = 0.02;
+    second->load.foreign_s = 0.06;
+    gather();
+    ck_assert(!rounds.round[1].disturbed);
+    ck_assert_double_eq_tol(cadre_rounds_at(&rounds, 1, 1)->loaded,
+                            -log(1 - 0.02 / first->load.wall_s) -
+                                log(1 - 0.06 / second->load.wall_s),
+                            1e-12);
+    first->load.foreign_s = second->load.foreign_s = NAN;
+    gather();
+    ck_assert_double_eq(cadre_rounds_at(&rounds, 1, 1)->loaded, 0);
+    first->load.gpu_mhz = second->load.gpu_mhz = 1980;
+    gather();
+    ck_assert_double_eq(cadre_rounds_at(&rounds, 1, 1)->loaded, 0);
+}
+END_TEST
+
 START_TEST(a_control_outside_of_the_others_disturbs)
 {
     piece_of(1, 4, 1)->period_s *= 1.25;
@@ -244,6 +276,8 @@ Suite *test_suite(void)
     tcase_add_test(tc, order_of_pieces_does_not_matter);
     tcase_add_test(tc, foreign_load_disturbs);
     tcase_add_test(tc, what_load_may_have_taken);
+    tcase_add_test(tc, others_on_the_gpu_disturb);
+    tcase_add_test(tc, what_the_counters_alone_say);
     tcase_add_test(tc, a_control_outside_of_the_others_disturbs);
     tcase_add_test(tc, outliers_are_few);
     tcase_add_test(tc, controls_within_the_margin);

@@ -36,7 +36,7 @@ static struct cadre_supervise_watch watch;
 static struct cadre_arrangement arrangement;
 static struct cadre_arrange_request made;
 static struct cadre_error err;
-static const struct cadre_timetable table = {.wanted = 6, .seed = 10};
+static const struct cadre_timetable table = {.wanted = 6, .seed = 10, .order = 10};
 
 static void setup(void)
 {

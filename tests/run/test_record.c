@@ -134,6 +134,12 @@ START_TEST(median_leaves_warm_up_out)
     ck_assert(cadre_record_median_s(&record, 5, 5) == 3);
     ck_assert(cadre_record_median_s(&record, 2, 99) == 2);
     ck_assert(cadre_record_median_s(&record, 2, 0) == 0);
+    double low, high;
+    cadre_record_middle_s(&record, 2, &low, &high);
+    ck_assert(low == 1 && high == 3);
+    const struct cadre_record none = {0};
+    cadre_record_middle_s(&none, 2, &low, &high);
+    ck_assert(isnan(low) && isnan(high));
 }
 END_TEST
 

@@ -17,6 +17,7 @@
 #include "core/compare/verdict/certificate.h"
 #include "core/compare/verdict/figures.h"
 #include "core/compare/verdict/seeds.h"
+#include "core/run/format.h"
 
 enum { ROUNDS_TOLD = 3 }; /* disturbed rounds that notes tell, of possibly all */
 
@@ -226,6 +227,19 @@ static void note_round(const struct cadre_comparison *c,
                       round->run < 0 ? "" : c->run[round->run].name);
 }
 
+/* Then only controls show a disturbance. */
+static void note_unknown_load(const struct cadre_speed *speed, struct cadre_text *out)
+{
+    size_t unknown = 0;
+    for (size_t i = 0; i < speed->n_rounds; i++)
+        unknown += isnan(speed->round[i].foreign);
+    if (unknown > 0)
+        cadre_text_printf(out,
+                          "What other processes took is not known here in %zu of these "
+                          "rounds: load does not show but by a run's two pieces.\n",
+                          unknown);
+}
+
 /* How many rounds, and which of them were disturbed by what. */
 static void note_rounds(const struct cadre_comparison *c, struct cadre_text *out)
 {
@@ -235,6 +249,12 @@ static void note_rounds(const struct cadre_comparison *c, struct cadre_text *out
     cadre_text_printf(out, "%zu rounds%s; %zu of them disturbed.\n", speed->n_rounds,
                       c->mirrored ? ", two pieces of each run in each" : "",
                       speed->n_disturbed);
+    note_unknown_load(speed, out);
+    if (c->attempts > 0)
+        cadre_text_printf(out,
+                          "The rounds were begun anew: the pieces of %d earlier "
+                          "attempt%s are in pieces-1.jsonl and so on.\n",
+                          c->attempts, c->attempts == 1 ? "" : "s");
     for (size_t i = 0, told = 0; i < speed->n_rounds && told < ROUNDS_TOLD; i++)
         if (speed->round[i].disturbed) {
             note_round(c, &speed->round[i], out);
@@ -287,9 +307,32 @@ static void note_nodes(const struct cadre_compared_run *run, struct cadre_text *
     cadre_text_printf(out, "%s.\n", run->simulated_nodes ? " (comm.node)" : "");
 }
 
+/* Of trainings apart in time, which rank nothing. */
+static void note_spread(const struct cadre_comparison *c, struct cadre_text *out)
+{
+    const char *lead = "Time of a step in these trainings, which rank nothing, and its "
+                       "middle half: ";
+    for (size_t i = 0; i < c->n && !cadre_report_is_timed(c); i++) {
+        const struct cadre_compared_run *run = &c->run[i];
+        char median[32], from[32], to[32];
+        double low, high;
+        cadre_record_middle_s(&run->record, c->warmup, &low, &high);
+        if (*run->failure || !isfinite(low) || !isfinite(run->step_s))
+            continue;
+        cadre_text_printf(out, "%s%s %s (%s to %s)", lead, run->name,
+                          cadre_format_seconds(run->step_s, median, sizeof median),
+                          cadre_format_seconds(low, from, sizeof from),
+                          cadre_format_seconds(high, to, sizeof to));
+        lead = "; ";
+    }
+    if (strcmp(lead, "; ") == 0)
+        cadre_text_printf(out, ".\n");
+}
+
 void cadre_report_notes(const struct cadre_comparison *c, struct cadre_text *out)
 {
     note_rounds(c, out);
+    note_spread(c, out);
     if (cadre_comparison_has_instances(c))
         cadre_text_printf(out, "%s.\n", CADRE_FORMULA_SWEEP);
     note_limits(c, out);

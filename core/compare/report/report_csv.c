@@ -15,6 +15,7 @@ static const char HEAD[] =
     "speedup,speedup_low,speedup_high,speed_verdict,rounds,leading,"
     "efficiency,efficiency_low,efficiency_high,"
     "overhead_s,overhead_s_low,overhead_s_high,detectable,control,"
+    "exact_price,exact_price_low,exact_price_high,"
     "loss_first,loss_last,valid_loss,loss_max_diff,param_max_diff,"
     "peak_bytes,comm_bytes,comm_exposed_s,comm_exposed_s_low,comm_exposed_s_high,"
     "bubble_fraction,bubble_fraction_low,bubble_fraction_high,bubble_replayed,params,"
@@ -44,7 +45,7 @@ static void put_interval(struct cadre_text *out, double value,
     put_number(out, figure->high);
 }
 
-/* "step_s" to "control" */
+/* "step_s" to "exact_price_high" */
 static void put_speed(struct cadre_text *out, const struct cadre_comparison *c,
                       size_t i)
 {
@@ -60,6 +61,9 @@ static void put_speed(struct cadre_text *out, const struct cadre_comparison *c,
     put_interval(out, speed->overhead_s.value, &speed->overhead_s);
     put_number(out, speed->detectable);
     put_number(out, speed->control);
+    struct cadre_interval price = {NAN, NAN, NAN};
+    cadre_comparison_price(c, i, &price);
+    put_interval(out, price.value, &price);
 }
 
 /* "loss_first" to "params" */

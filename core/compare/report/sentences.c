@@ -87,7 +87,8 @@ static void say_the_fastest(struct cadre_sentences *s, const struct cadre_compar
     const size_t first = (size_t)cadre_report_fastest(c);
     const struct cadre_compared_run *run = &c->run[first];
     cadre_sentences_put_run(&text, run);
-    cadre_text_printf(&text, " is the fastest");
+    cadre_text_printf(&text, " is the fastest%s",
+                      c->speed.despite_load ? ", despite the machine's load" : "");
     if (first != c->baseline) {
         char efficiency[CADRE_FIGURE_CHARS];
         cadre_text_printf(&text, ": %.2f times as fast as ", run->speed.speedup.value);
@@ -162,7 +163,7 @@ static void say_verdict(struct cadre_sentences *s, const struct cadre_comparison
         cadre_text_printf(&text, " and %s", base);
         if (isfinite(run->speed.detectable))
             cadre_text_printf(
-                &text, ": a difference of %s would have been seen",
+                &text, ": a difference of %s would have been seen in most such tries",
                 cadre_figure_share(run->speed.detectable - 1, share, sizeof share));
         put_end(&text, run);
         tone = CADRE_TONE_OPEN;
@@ -397,8 +398,8 @@ static void say_price(struct cadre_sentences *s, const struct cadre_comparison *
         return; /* trainings apart in time: a price of the machine's other work */
     if (verdict == CADRE_SPEED_NOT_RANKED) {
         cadre_text_printf(&text,
-                          "Exact mode costs %.1f %% by these times, 95 %% interval %s: "
-                          "not ranked",
+                          "The price of exact mode is not ranked: %.1f %% by these "
+                          "times, 95 %% interval %s",
                           100 * price->value, range);
     } else if (verdict == CADRE_SPEED_NO_DIFFERENCE) {
         cadre_text_printf(&text,

@@ -35,13 +35,37 @@ bool cadre_view_is_corrected(const struct cadre_view *view, size_t tests)
            ldexp((double)tests, 1 - (int)view->n) <= CADRE_SPEED_ALPHA;
 }
 
+/* Does load follow run b: was there more while it was timed than while a was? A test of
+ * its own, as single readings are as rough as the kernel's ticks. */
+static cadre_status follows(const struct cadre_view *view, size_t b, size_t a,
+                            bool *does, struct cadre_error *err)
+{
+    double more[CADRE_SIGNED_RANK_MAX], p;
+    for (size_t i = 0; i < view->n; i++)
+        more[i] = cadre_rounds_at(view->rounds, view->row[i], b)->loaded -
+                  cadre_rounds_at(view->rounds, view->row[i], a)->loaded;
+    CADRE_TRY(cadre_signed_rank_above(more, view->n, 0, &p, err));
+    *does = p <= CADRE_SPEED_ALPHA;
+    return CADRE_OK;
+}
+
 cadre_status cadre_view_p_faster(const struct cadre_view *view, size_t a, size_t b,
                                  double *p, struct cadre_error *err)
 {
     double x[CADRE_SIGNED_RANK_MAX];
     cadre_view_log_ratios(view, b, a, x);
-    for (size_t i = 0; view->which == CADRE_VIEW_LESS_TAKEN && i < view->n; i++)
-        x[i] -= cadre_rounds_at(view->rounds, view->row[i], b)->taken;
+    bool followed;
+    CADRE_TRY(follows(view, b, a, &followed, err));
+    for (size_t i = 0; i < view->n; i++) {
+        const struct cadre_round_value *of_b =
+            cadre_rounds_at(view->rounds, view->row[i], b);
+        const struct cadre_round_value *of_a =
+            cadre_rounds_at(view->rounds, view->row[i], a);
+        if (view->which == CADRE_VIEW_LESS_TAKEN && of_b->taken > 0)
+            x[i] -= of_b->taken;
+        else if (followed)
+            x[i] -= of_b->loaded - of_a->loaded;
+    }
     CADRE_TRY(cadre_signed_rank_above(x, view->n, log1p(view->input->margin), p, err));
     *p = fmin(1, 2 * *p);
     return CADRE_OK;

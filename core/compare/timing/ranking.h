@@ -34,7 +34,8 @@ void cadre_view_log_ratios(const struct cadre_view *view, size_t a, size_t b,
  * few to show anything then: what all rounds show, they must only show again. */
 bool cadre_view_is_corrected(const struct cadre_view *view, size_t tests);
 
-/* Two-sided p-value of "a is not faster than b by more than the margin". */
+/* Two-sided p-value of "a is not faster than b by more than the margin". Load that was
+ * shown to follow b is given back to it. */
 cadre_status cadre_view_p_faster(const struct cadre_view *view, size_t a, size_t b,
                                  double *p, struct cadre_error *err);
 

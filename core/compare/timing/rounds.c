@@ -106,6 +106,15 @@ static double taken_of(const struct cadre_piece *piece)
     return fmin(TAKEN_MOST, -TAKEN_TIMES * log(left));
 }
 
+/* Of any piece, as far as its counters say it. */
+static double loaded_of(const struct cadre_piece *piece)
+{
+    const struct cadre_load *load = &piece->load;
+    const bool known =
+        load->wall_s > 0 && !isnan(load->foreign_s) && !(load->gpu_mhz > 0);
+    return known ? taken_of(piece) : 0;
+}
+
 static void fill_value(struct cadre_round_value *value,
                        const struct cadre_piece *const piece[2])
 {
@@ -115,6 +124,7 @@ static void fill_value(struct cadre_round_value *value,
         .log_t = 0.5 * (first_log + second_log),
         .control = piece[1] ? first_log - second_log : NAN,
         .taken = 0.5 * (taken_of(piece[0]) + taken_of(second)),
+        .loaded = 0.5 * (loaded_of(piece[0]) + loaded_of(second)),
         .bubble_fraction = 0.5 * (piece[0]->bubble_fraction + second->bubble_fraction),
         .comm_exposed_s = 0.5 * (piece[0]->comm_exposed_s + second->comm_exposed_s),
     };
@@ -124,6 +134,11 @@ static void fill_value(struct cadre_round_value *value,
 static void note_foreign(struct cadre_speed_round *round,
                          const struct cadre_piece *piece)
 {
+    if (piece && piece->load.gpu_others > 0 && !round->disturbed) {
+        round->disturbed = true;
+        round->run = (ptrdiff_t)piece->run;
+        snprintf(round->why, sizeof round->why, "other processes were on the GPU");
+    }
     if (!piece || !(piece->load.wall_s > 0) || isnan(piece->load.foreign_s))
         return;
     double share = piece->load.foreign_s / piece->load.wall_s;

@@ -15,6 +15,8 @@ struct cadre_round_value {
     double control; /* log of the ratio of its two pieces; NaN where it has one */
     double taken; /* of a disturbed round: how much longer, as a logarithm, its pieces
                      may have taken for that; 0 of others */
+    double loaded; /* likewise of any round, by the load's counters alone; 0 where they
+                      are not known, or say nothing of a GPU */
     double bubble_fraction, comm_exposed_s; /* means of its pieces */
 };
 

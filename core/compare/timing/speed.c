@@ -234,8 +234,8 @@ static bool tell(const struct cadre_ranking *ranking, struct cadre_speed *out)
     return told || out->fastest >= 0;
 }
 
-/* Too few undisturbed rounds: what load cannot explain is told, the rest is not ranked.
- */
+/* Too few undisturbed rounds: what load cannot explain is told, the rest is not ranked;
+ * an interval that load may have moved is no interval. */
 static cadre_status rank_less_taken(const struct cadre_view *all,
                                     struct cadre_speed *out, struct cadre_error *err)
 {
@@ -246,10 +246,8 @@ static cadre_status rank_less_taken(const struct cadre_view *all,
     view.which = CADRE_VIEW_LESS_TAKEN;
     CADRE_TRY_OR(cadre_view_least(&view, &least, err), done);
     CADRE_TRY_OR(cadre_ranking_init(&ranking, &view, least, err), done);
-    if (!tell(&ranking, out))
-        goto done;
-    out->despite_load = true;
-    for (size_t i = 0; i < out->n_runs; i++) {
+    out->despite_load = tell(&ranking, out);
+    for (size_t i = 0; out->despite_load && i < out->n_runs; i++) {
         struct cadre_speed_run *run = &out->run[i];
         if (i == all->input->baseline && all->rounds->timed[i])
             run->verdict = CADRE_SPEED_NO_DIFFERENCE;

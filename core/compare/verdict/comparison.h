@@ -202,6 +202,8 @@ struct cadre_comparison {
     struct cadre_piece *piece; /* owned; of all timed runs */
     size_t n_pieces;
     int rounds; /* fixed beforehand; 0: nothing is timed */
+    uint64_t order; /* seed of the orders of runs in rounds */
+    int attempts; /* at timing before this one, which was stopped or done again */
     bool mirrored; /* two pieces of a run in a round; false: one start of several */
     double margin; /* differences below this fraction are none */
     double target; /* that loss, 0: none */
