@@ -79,3 +79,16 @@ bool cadre_terminal_write(FILE *to, const char *first, int indent, const char *t
     cadre_text_fini(&out);
     return written;
 }
+
+bool cadre_terminal_printf(FILE *to, const char *format, ...)
+{
+    struct cadre_text text = {0};
+    va_list ap;
+    va_start(ap, format);
+    cadre_text_vprintf(&text, format, ap);
+    va_end(ap);
+    const bool written =
+        !text.failed && cadre_terminal_write(to, "", 0, cadre_text_str(&text));
+    cadre_text_fini(&text);
+    return written;
+}

@@ -26,4 +26,8 @@ void cadre_terminal_wrap(struct cadre_text *out, const char *first, int indent,
  * could not be written. */
 bool cadre_terminal_write(FILE *to, const char *first, int indent, const char *text);
 
+/* The same of a formatted text without a beginning of its own. */
+bool cadre_terminal_printf(FILE *to, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
 #endif

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/base/text_table.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/terminal.h"
 #include "core/base/utf8.h"
 
 static const int GAP = 2;
@@ -23,6 +25,18 @@ void cadre_text_table_add(struct cadre_text_table *table, const char *text)
     table->failed = table->failed || !copy;
     if (copy)
         table->cell[table->n++] = copy;
+}
+
+void cadre_text_table_addf(struct cadre_text_table *table, const char *format, ...)
+{
+    struct cadre_text text = {0};
+    va_list ap;
+    va_start(ap, format);
+    cadre_text_vprintf(&text, format, ap);
+    va_end(ap);
+    table->failed = table->failed || text.failed;
+    cadre_text_table_add(table, cadre_text_str(&text));
+    cadre_text_fini(&text);
 }
 
 void cadre_text_table_fini(struct cadre_text_table *table)
@@ -137,4 +151,15 @@ void cadre_text_table_print(const struct cadre_text_table *table, int screen,
             cadre_text_printf(left_out, "%s%s", left_out->len ? ", " : "",
                               table->cell[k]);
     free(width);
+}
+
+bool cadre_text_table_write(const struct cadre_text_table *table, FILE *to)
+{
+    struct cadre_text out = {0}, left_out = {0};
+    const int columns = cadre_terminal_break(fileno(to));
+    cadre_text_table_print(table, columns ? columns : INT_MAX, &out, &left_out);
+    const bool written = !out.failed && fputs(cadre_text_str(&out), to) >= 0;
+    cadre_text_fini(&out);
+    cadre_text_fini(&left_out);
+    return written;
 }

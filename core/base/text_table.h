@@ -4,6 +4,8 @@
 #ifndef CADRE_BASE_TEXT_TABLE_H
 #define CADRE_BASE_TEXT_TABLE_H
 
+#include <stdio.h>
+
 #include "core/base/memory.h"
 
 struct cadre_text_table {
@@ -23,6 +25,8 @@ struct cadre_text_table {
 
 /* Add the next cell, in the order of reading; `text` is copied. [any thread] */
 void cadre_text_table_add(struct cadre_text_table *table, const char *text);
+void cadre_text_table_addf(struct cadre_text_table *table, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
 /* Append the table in lines of `screen` characters, if leaving out spare columns, or
  * wrapping, makes that possible; characters are counted as UTF-8. The heads of what was
@@ -30,6 +34,10 @@ void cadre_text_table_add(struct cadre_text_table *table, const char *text);
  * table's. [any thread] */
 void cadre_text_table_print(const struct cadre_text_table *table, int screen,
                             struct cadre_text *out, struct cadre_text *left_out);
+
+/* The same to a file: at the width of the terminal that it is, else as wide as it gets.
+ * False: it could not be written. */
+bool cadre_text_table_write(const struct cadre_text_table *table, FILE *to);
 
 /* Accepts a table without cells, and leaves one. */
 void cadre_text_table_fini(struct cadre_text_table *table);

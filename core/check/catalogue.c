@@ -6,8 +6,11 @@
 #include <strings.h>
 
 #include "core/base/memory.h"
+#include "core/base/terminal.h"
 #include "core/check/groups/groups.h"
 #include "core/config/nearest.h"
+
+enum { INDENT = 7 }; /* of titles and reasons */
 
 static const struct cadre_check_group *const groups[CADRE_CHECK_GROUPS] = {
     &cadre_check_load,    &cadre_check_descriptor, &cadre_check_lifecycle,
@@ -100,6 +103,9 @@ void cadre_catalogue_print(FILE *file)
             fprintf(file, "%s%s (%s)\n", i ? "\n" : "", check->group,
                     cadre_check_level_name(check->level));
         group = check->group;
-        fprintf(file, "  %-4s %s\n       %s\n", check->id, check->title, check->why);
+        char id[16];
+        snprintf(id, sizeof id, "  %-4s ", check->id);
+        cadre_terminal_write(file, id, INDENT, check->title);
+        cadre_terminal_write(file, "       ", INDENT, check->why);
     }
 }

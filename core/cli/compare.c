@@ -6,6 +6,7 @@
 #include "core/base/log.h"
 #include "core/base/memory.h"
 #include "core/cli/cli.h"
+#include "core/cli/plan_hardware.h"
 #include "core/cli/plan_predict.h"
 #include "core/cli/result.h"
 #include "core/compare/verdict/condition.h"
@@ -116,7 +117,7 @@ static cadre_status compare(const struct cadre_cli_args *args, struct cadre_erro
     plain.run = NULL; /* the comparison takes every run's section by itself */
     CADRE_TRY_OR(step_of(args, &request.step, err), fail);
     if (args->predict) {
-        CADRE_TRY_OR(cadre_hardware_load(&hardware, args->predict, err), fail);
+        CADRE_TRY_OR(cadre_cli_hardware_load(&hardware, args->predict, err), fail);
         request.predict = (struct cadre_prediction_request){
             args->predict, cadre_plan_predict, &hardware};
     }

@@ -195,6 +195,7 @@ static cadre_status print_json(const struct findings *f, struct cadre_error *err
     struct cadre_json json;
     cadre_json_init(&json, stdout, true);
     cadre_json_begin_object(&json);
+    cadre_json_put_head(&json, 1);
     cadre_json_put_string(&json, "version", PACKAGE_VERSION);
     cadre_json_key(&json, "findings");
     cadre_json_begin_array(&json);

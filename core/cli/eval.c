@@ -141,6 +141,7 @@ static cadre_status print_json(const struct outcome *o, struct cadre_error *err)
     list_records(o->spec, &records);
     cadre_json_init(&json, stdout, true);
     cadre_json_begin_object(&json);
+    cadre_json_put_head(&json, 1);
     cadre_json_put_string(&json, "parameters", source_of(o));
     cadre_json_put_string(&json, "named_by", o->named_by);
     cadre_json_put_string(&json, "valid_records", cadre_text_str(&records));

@@ -234,7 +234,10 @@ static cadre_status generate(struct generator *g, size_t more, struct cadre_erro
     const char *rest;
     size_t size;
     g->full = 0;
-    CADRE_TRY(put_all(g, more, err));
+    cadre_status rc = put_all(g, more, err);
+    if (rc != CADRE_OK && !g->ecg && g->n > g->n_prompt)
+        show("\n", 1, NULL); /* the error gets a line of its own */
+    CADRE_TRY(rc);
     if (!g->ecg) {
         cadre_stops_end(&g->stops, &rest, &size);
         cadre_text_append(&g->answer, rest, g->args->chat ? size : 0);

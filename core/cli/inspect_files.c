@@ -13,6 +13,7 @@
 #include "core/config/ini.h"
 #include "core/data/chat/dialogue.h"
 #include "core/data/image/idx.h"
+#include "core/data/tokenizer/id_map.h"
 #include "core/data/tokenizer/tokenizer.h"
 
 /* ---- JSON ---- */
@@ -137,10 +138,31 @@ static cadre_status show_array(const json_t *array, struct cadre_error *err)
     return CADRE_OK;
 }
 
+/* A vocab.json, of which a key may be what no other JSON of ours has. */
+static bool show_vocabulary(const char *path)
+{
+    struct cadre_id_map map = {0};
+    char *text = NULL;
+    size_t bytes = 0;
+    const bool is =
+        strcmp(cadre_path_basename(path), "vocab.json") == 0 &&
+        cadre_path_read_file(path, MOST_BYTES, &text, &bytes, NULL) == CADRE_OK &&
+        cadre_id_map_read(&map, text, bytes, path, NULL) == CADRE_OK;
+    if (is)
+        printf("vocabulary of %zu tokens; data.tokenizer names its folder, which has "
+               "merges.txt too\n",
+               map.count);
+    cadre_id_map_fini(&map);
+    free(text);
+    return is;
+}
+
 cadre_status cadre_inspect_json(const char *path, struct cadre_error *err)
 {
     json_t *object = NULL;
     cadre_status rc = CADRE_OK;
+    if (show_vocabulary(path))
+        return CADRE_OK;
     CADRE_TRY(read_json(path, &object, err));
     if (json_is_array(object)) {
         rc = show_array(object, err);

@@ -60,14 +60,23 @@ static cadre_status find_source(const struct cadre_cli_args *args,
     char *own = args->out ? cadre_strdup(args->out)
                           : cadre_path_join(cadre_options_raw(options, "run.out"),
                                             named && *named ? named : name);
-    if (own && cadre_path_is_dir(own))
+    char *checkpoints = own ? cadre_path_join(own, "checkpoints") : NULL;
+    if (checkpoints && cadre_path_is_dir(checkpoints))
         rc = cadre_train_find_params(own, out, err);
+    else if (checkpoints && cadre_path_is_dir(own))
+        rc =
+            cadre_fail(err, CADRE_E_INVALID,
+                       "no trained parameters: '%s' has no folder 'checkpoints', which "
+                       "a run leaves; name a run, checkpoint or model folder with "
+                       "--from",
+                       own);
     else
         rc = cadre_fail(
             err, CADRE_E_INVALID,
             "no trained parameters: '%s' does not exist; train first, or name a "
             "run, checkpoint or model folder with --from",
             own ? own : "the run's folder");
+    free(checkpoints);
     free(own);
     return rc;
 }

@@ -9,6 +9,7 @@
 #include "core/cli/cli.h"
 #include "core/cli/plan_answers.h"
 #include "core/cli/plan_ask.h"
+#include "core/cli/plan_hardware.h"
 #include "core/cli/plan_html.h"
 #include "core/cli/plan_measure.h"
 #include "core/cli/plan_predict.h"
@@ -21,31 +22,9 @@
 
 /* ---- replay ---- */
 
-/* Of the build, the installed tree that the program is in, or that of the prefix. */
-static char *find_beside(const char *name)
-{
-    char program[1024], relative[1024];
-    cadre_path_program_dir(program, sizeof program);
-    cadre_path_relative(CADRE_BINDIR, CADRE_CONFDIR, relative, sizeof relative);
-    char *places[] = {
-        cadre_format("%s/hardware/%s", program, name),
-        cadre_format("%s/../hardware/%s", program, name),
-        cadre_format("%s/%s/hardware/%s", program, relative, name),
-        cadre_format("%s/hardware/%s", CADRE_CONFDIR, name),
-    };
-    char *found = NULL;
-    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
-        if (!found && places[i] && cadre_path_exists(places[i]))
-            found = places[i];
-        else
-            free(places[i]);
-    }
-    return found;
-}
-
 static char *find_map(struct cadre_error *err)
 {
-    char *found = find_beside(MAP);
+    char *found = cadre_cli_hardware_beside(MAP);
     if (!found)
         cadre_fail(err, CADRE_E_INVALID,
                    "no table of hardware texts beside the program or in "
@@ -58,7 +37,7 @@ static char *find_map(struct cadre_error *err)
 static cadre_status load_intervals(struct cadre_intervals *intervals,
                                    struct cadre_error *err)
 {
-    char *path = find_beside("errors.tsv");
+    char *path = cadre_cli_hardware_beside("errors.tsv");
     *intervals = (struct cadre_intervals){0};
     cadre_status rc = path ? cadre_intervals_load(intervals, path, err) : CADRE_OK;
     free(path);
@@ -211,7 +190,7 @@ static cadre_status find_candidates(const struct cadre_cli_args *args,
     CADRE_TRY(take_ranks(args->plan.ranks, range, err));
     if (args->plan.top)
         CADRE_TRY(take_whole("--top", args->plan.top, 1000000, &a.top, err));
-    CADRE_TRY(cadre_hardware_load(&a.hardware, args->plan.hardware, err));
+    CADRE_TRY(cadre_cli_hardware_load(&a.hardware, args->plan.hardware, err));
     CADRE_TRY(load_question(args, &a.question, err));
     CADRE_TRY_OR(load_intervals(&a.intervals, err), out);
     if (range[1] > range[0]) {
@@ -259,8 +238,10 @@ static const struct cadre_cli_option options[] = {
      .argument = "FILE",
      .kind = CADRE_CLI_FILE,
      .field = CADRE_CLI_FIELD(plan.hardware),
-     .help = "the hardware file; with --replay the table that says which such file "
-             "stands for a text in the column hw"},
+     .help =
+         "the hardware file, or the name of one that comes with Cadre, such as "
+         "h100; with --replay the table that says which such file stands for a text "
+         "in the column hw"},
     {.name = "--top",
      .argument = "K",
      .field = CADRE_CLI_FIELD(plan.top),

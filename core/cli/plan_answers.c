@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "core/base/terminal.h"
 #include "core/plan/answer/cost.h"
 #include "core/plan/answer/growth.h"
 #include "core/plan/answer/explain.h"
@@ -123,17 +124,17 @@ void cadre_plan_own_print(const struct cadre_plan_answers *a, FILE *out)
     const struct cadre_plan_own *own = &a->own;
     if (!*own->stack)
         return;
-    fprintf(out, "the stack of the file, %s: ", own->stack);
-    if (own->bytes == 0) {
-        fprintf(out, "refused: %s\n\n", own->refused);
-        return;
-    }
-    fprintf(
-        out,
-        "%d ranks, step at least %.4g s (computing alone: what its plugins send and "
-        "wait for is theirs to say), %.3f GiB on the largest rank%s%s\n\n",
-        own->ranks, own->step_at_least, own->bytes / 1073741824.0,
-        *own->refused ? "; refused: " : "", own->refused);
+    if (own->bytes == 0)
+        cadre_terminal_printf(out, "the stack of the file, %s: refused: %s\n",
+                              own->stack, own->refused);
+    else
+        cadre_terminal_printf(
+            out,
+            "the stack of the file, %s: %d ranks, step at least %.4g s (computing "
+            "alone: what its plugins send and wait for is theirs to say), %.3f GiB on "
+            "the largest rank%s%s\n",
+            own->stack, own->ranks, own->step_at_least, own->bytes / 1073741824.0,
+            *own->refused ? "; refused: " : "", own->refused);
 }
 
 /* The key "own" of the list. */

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "core/cli/plan_hardware.h"
 #include "core/cli/plan_simulate.h"
 
 #include <stdlib.h>
@@ -184,7 +185,7 @@ cadre_status cadre_cli_plan_simulate(const struct cadre_cli_args *args,
     cadre_status rc;
     CADRE_TRY(check_words(args, err));
     CADRE_TRY(take_ranks(args->plan.ranks, &ranks, err));
-    CADRE_TRY(cadre_hardware_load(&hw, args->plan.hardware, err));
+    CADRE_TRY(cadre_cli_hardware_load(&hw, args->plan.hardware, err));
     CADRE_TRY_OR(make_spec(args, ranks, &spec, err), out);
     request.graphs = args->plan.chakra != NULL;
     if (args->plan.trace) {

@@ -13,6 +13,7 @@
 
 #include "core/base/json.h"
 #include "core/base/memory.h"
+#include "core/base/terminal.h"
 #include "core/plugin/plugin.h"
 
 /* A plugin that was found. Where it cannot be loaded, `plugin` is NULL and `error` says
@@ -67,11 +68,16 @@ static void print_rows(const struct row *rows, size_t n)
            "path");
     for (size_t i = 0; i < n; i++) {
         const struct row *row = &rows[i];
+        char first[128];
         if (row->plugin)
-            printf("%-*s  %-9s %-5s %-15s %s\n", widest, row->plugin->desc.id,
-                   row->plugin->desc.version, row->abi, row->level, row->plugin->path);
+            snprintf(first, sizeof first, "%-*s  %-9s %-5s %-15s ", widest,
+                     row->plugin->desc.id, row->plugin->desc.version, row->abi,
+                     row->level);
         else
-            printf("%-*s  cannot be loaded: %s\n", widest, row->name, row->error.text);
+            snprintf(first, sizeof first, "%-*s  cannot be loaded: ", widest,
+                     row->name);
+        cadre_terminal_write(stdout, first, 4,
+                             row->plugin ? row->plugin->path : row->error.text);
     }
 }
 

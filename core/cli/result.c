@@ -137,6 +137,7 @@ cadre_status cadre_cli_result_print(const struct cadre_cli_result *result,
     const bool failed = result->rc != CADRE_OK;
     cadre_json_init(&json, stdout, true);
     cadre_json_begin_object(&json);
+    cadre_json_put_head(&json, 1);
     cadre_json_put_string(&json, "command", result->command);
     cadre_json_put_string(&json, "name", result->name);
     cadre_json_put_string(&json, "folder", result->plan ? NULL : result->folder);

@@ -126,10 +126,14 @@ cadre_status cadre_options_print_reference(const struct cadre_options *options,
     }
     if (view->pattern)
         return CADRE_OK;
-    fputs("\n[run:NAME]\n", file);
-    fprintf(file, "  %-18s another value of that option, for one run of a comparison\n",
-            "section.key");
-    return CADRE_OK;
+    struct cadre_text last = {0};
+    cadre_terminal_wrap(&last, "  section.key        ", INDENT,
+                        "another value of that option, for one run of a comparison",
+                        view->columns);
+    fprintf(file, "\n[run:NAME]\n%s", cadre_text_str(&last));
+    const bool complete = !last.failed;
+    cadre_text_fini(&last);
+    return complete ? CADRE_OK : cadre_no_memory(err, "the reference of options");
 }
 
 /* ---- JSON ---- */

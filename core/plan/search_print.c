@@ -1,50 +1,85 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
+#include <string.h>
 
 #include "core/base/json.h"
+#include "core/base/terminal.h"
+#include "core/base/text_table.h"
 #include "core/plan/refusals.h"
 
 static const double GIB = 1073741824.0;
 
-static void print_found(const struct cadre_plan_found *f, size_t place,
-                        const struct cadre_intervals *intervals, FILE *out)
+/* The columns of a candidate; candidates do not divide the context. */
+enum {
+    PLACE,
+    STACK,
+    STEP,
+    INTERVAL,
+    BYTES,
+    ASKED,
+    FORM,
+    LIMIT,
+    FIRST_CAUSE,
+    COLUMNS = FIRST_CAUSE + CADRE_PLAN_CAUSES - 1
+};
+
+static void add_heads(struct cadre_text_table *table)
+{
+    static const char *const heads[FIRST_CAUSE] = {
+        "", "stack", "s/step", "interval", "GiB >=", "GiB asked", "form", "limit"};
+    for (int i = 0; i < FIRST_CAUSE; i++)
+        cadre_text_table_add(table, heads[i]);
+    for (int i = 0; i < CADRE_PLAN_CAUSES; i++)
+        if (i != CADRE_PLAN_CONTEXT)
+            cadre_text_table_add(table,
+                                 cadre_plan_cause_name((enum cadre_plan_cause)i));
+}
+
+static void add_found(struct cadre_text_table *table, const struct cadre_plan_found *f,
+                      size_t place, const struct cadre_intervals *intervals)
 {
     char stack[CADRE_CANDIDATE_STACK], form[CADRE_CANDIDATE_FORM];
-    const double *cause = f->forecast.cause;
     const struct cadre_plan_interval v =
         cadre_interval_of(intervals, f->forecast.step, f->candidate.zero >= 3, NULL);
     cadre_candidate_stack(&f->candidate, stack, sizeof stack);
     cadre_candidate_form(&f->candidate, form, sizeof form);
-    fprintf(out, "%3zu  %-40s %9.4g", place, stack, f->forecast.step);
+    cadre_text_table_addf(table, "%zu", place);
+    cadre_text_table_add(table, stack);
+    cadre_text_table_addf(table, "%.4g", f->forecast.step);
     if (v.rows)
-        fprintf(out, " %8.4g to %8.4g", v.low, v.high);
+        cadre_text_table_addf(table, "%.4g to %.4g", v.low, v.high);
     else
-        fprintf(out, " %20s", "not known");
-    fprintf(out, " %7.4g |", f->footprint.total / GIB);
+        cadre_text_table_add(table, "not known");
+    cadre_text_table_addf(table, "%.4g", f->footprint.total / GIB);
+    if (f->asked > 0)
+        cadre_text_table_addf(table, "%.4g", f->asked / GIB);
+    else
+        cadre_text_table_add(table, "-");
+    cadre_text_table_add(table, form);
+    cadre_text_table_add(table,
+                         cadre_plan_cause_name(cadre_forecast_limit(&f->forecast)));
     for (int i = 0; i < CADRE_PLAN_CAUSES; i++)
         if (i != CADRE_PLAN_CONTEXT)
-            fprintf(out, " %8.3g", cause[i]);
-    fprintf(out, "\n     %s; %s limits", form,
-            cadre_plan_cause_name(cadre_forecast_limit(&f->forecast)));
-    if (f->asked > 0)
-        fprintf(out, "; its plugins ask for %.4g GiB%s", f->asked / GIB,
-                f->asked < f->footprint.total ? ", less than by formulas" : "");
-    fputc('\n', out);
+            cadre_text_table_addf(table, "%.3g", f->forecast.cause[i]);
 }
 
 /* What the figures of memory count. */
 static void print_memory(const struct cadre_hardware *hw, FILE *out)
 {
-    fprintf(out,
-            "GiB >=: by formulas, weights, gradients, optimizer states and activations "
-            "of the rank that needs most; not scratch, not messages\n"
-            "asked for by plugins: all that a run of Cadre plans on a rank%s\n"
-            "%.1f GiB are there, %.4g of the device less reserve_gib = %.4g, which "
-            "neither figure counts\n",
-            hw->accounting == CADRE_ACCOUNTING_CADRE ? ", which decides whether it fits"
-                                                     : "",
-            hw->device.memory_gib - hw->device.reserve_gib, hw->device.memory_gib,
-            hw->device.reserve_gib);
+    cadre_terminal_printf(
+        out,
+        "GiB >=: by formulas, weights, gradients, optimizer states and activations of "
+        "the rank that needs most; not scratch, not messages");
+    cadre_terminal_printf(
+        out, "GiB asked: by plugins, all that a run of Cadre plans on a rank%s",
+        hw->accounting == CADRE_ACCOUNTING_CADRE ? ", which decides whether it fits"
+                                                 : "");
+    cadre_terminal_printf(
+        out,
+        "%.1f GiB are there, %.4g of the device less reserve_gib = %.4g, which neither "
+        "figure counts",
+        hw->device.memory_gib - hw->device.reserve_gib, hw->device.memory_gib,
+        hw->device.reserve_gib);
 }
 
 static void print_refused(const struct cadre_plan_search *search, FILE *out)
@@ -55,13 +90,29 @@ static void print_refused(const struct cadre_plan_search *search, FILE *out)
         fputs("\nstacks of which nothing can run:\n", out);
     for (size_t i = 0; i < refusals.n; i++) {
         const struct cadre_plan_reason *reason = &refusals.of[i];
-        char stack[CADRE_CANDIDATE_STACK];
+        char stack[CADRE_CANDIDATE_STACK], count[32], text[512];
         cadre_candidate_stack(&search->found[reason->example].candidate, stack,
                               sizeof stack);
-        fprintf(out, "%4zu  %-44s such as %s\n", reason->stacks, reason->why, stack);
+        snprintf(count, sizeof count, "%4zu  ", reason->stacks);
+        snprintf(text, sizeof text, "%s, such as %s", reason->why, stack);
+        cadre_terminal_write(out, count, (int)strlen(count), text);
     }
     if (refusals.left_out)
         fprintf(out, "%4zu  for other reasons; --json has them\n", refusals.left_out);
+}
+
+static void print_table(const struct cadre_plan_search *search,
+                        const struct cadre_intervals *intervals, size_t top, FILE *out)
+{
+    static const bool is_text[COLUMNS] = {
+        [STACK] = true, [INTERVAL] = true, [FORM] = true, [LIMIT] = true};
+    struct cadre_text_table table = {
+        .columns = COLUMNS, .is_text = is_text, .wraps = true};
+    add_heads(&table);
+    for (size_t i = 0; i < search->legal && i < top; i++)
+        add_found(&table, &search->found[i], i + 1, intervals);
+    cadre_text_table_write(&table, out);
+    cadre_text_table_fini(&table);
 }
 
 void cadre_plan_search_print(const struct cadre_plan_search *search,
@@ -71,30 +122,27 @@ void cadre_plan_search_print(const struct cadre_plan_search *search,
                              FILE *out)
 {
     const double parameters = cadre_transformer_parameters(&question->transformer);
-    fprintf(out,
-            "forecast, not measured: %.3g B parameters, global batch %lld of %lld "
-            "tokens, %s, on %lld x %s\n"
-            "%zu candidates run, %zu are refused\n\n",
-            parameters / 1e9, (long long)question->from.global_batch,
-            (long long)question->transformer.context,
-            question->dtypes ? "any precision"
-                             : cadre_plan_dtype_name(question->from.dtype),
-            (long long)question->ranks, hw->name, search->legal,
+    cadre_terminal_printf(
+        out,
+        "forecast, not measured: %.3g B parameters, global batch %lld of %lld tokens, "
+        "%s, on %lld x %s",
+        parameters / 1e9, (long long)question->from.global_batch,
+        (long long)question->transformer.context,
+        question->dtypes ? "any precision"
+                         : cadre_plan_dtype_name(question->from.dtype),
+        (long long)question->ranks, hw->name);
+    fprintf(out, "%zu candidates run, %zu are refused\n\n", search->legal,
             search->n - search->legal);
-    fprintf(out, "     %-40s %9s %20s %7s |", "stack", "s/step", "interval", "GiB >=");
-    for (int i = 0; i < CADRE_PLAN_CAUSES; i++)
-        if (i != CADRE_PLAN_CONTEXT)
-            fprintf(out, " %8.8s", cadre_plan_cause_name((enum cadre_plan_cause)i));
-    fputc('\n', out);
-    for (size_t i = 0; i < search->legal && i < top; i++)
-        print_found(&search->found[i], i + 1, intervals, out);
-    if (search->legal > 0 && top > 0)
+    if (search->legal > 0 && top > 0) {
+        print_table(search, intervals, top, out);
         print_memory(hw, out);
+    }
     if (intervals && intervals->n)
-        fprintf(out,
-                "interval: for %.0f %% of steps, by the errors of %zu published ones "
-                "(docs/planning.md)\n",
-                100 * CADRE_INTERVAL_PART, intervals->n);
+        cadre_terminal_printf(
+            out,
+            "interval: for %.0f %% of steps, by the errors of %zu published ones "
+            "(docs/planning.md)",
+            100 * CADRE_INTERVAL_PART, intervals->n);
     print_refused(search, out);
 }
 

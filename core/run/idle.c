@@ -31,6 +31,7 @@ static cadre_status write_file(const char *path, double seconds, double joules,
     struct cadre_json json;
     cadre_json_init_text(&json, &text, true);
     cadre_json_begin_object(&json);
+    cadre_json_put_head(&json, 1);
     cadre_json_put_f64(&json, "seconds", seconds);
     cadre_json_put_f64(&json, "package_j", joules);
     cadre_json_put_f64(&json, "package_w", joules / seconds);

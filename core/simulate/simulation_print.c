@@ -139,6 +139,7 @@ cadre_status cadre_simulation_print_json(const struct cadre_simulation *s,
     struct cadre_json json;
     cadre_json_init(&json, out, true);
     cadre_json_begin_object(&json);
+    cadre_json_put_head(&json, 1);
     cadre_json_put_string(&json, "engine", "simulation");
     cadre_json_put_bool(&json, "measured", false);
     cadre_json_put_string(&json, "hardware", hw->name);

@@ -6,6 +6,7 @@
 #include "core/base/bytes.h"
 #include "core/base/log.h"
 #include "core/base/memory.h"
+#include "core/base/terminal.h"
 #include "core/checkpoint/writer.h"
 #include "core/device/module.h"
 #include "core/tensor/dtype.h"
@@ -90,10 +91,11 @@ static void print_head(const struct cadre_spec *spec, const struct cadre_predict
     if (p->params_trained != p->params)
         snprintf(part, sizeof part, " (%llu train)",
                  (unsigned long long)p->params_trained);
-    fprintf(out, "%s: %s, %llu parameters%s, %lld steps of %lld x %lld tokens\n",
-            spec->name, spec->stack, (unsigned long long)p->params, part,
-            (long long)cadre_benchmark_last_step(spec, 0),
-            (long long)spec->run.global_batch, (long long)spec->run.time);
+    cadre_terminal_printf(out,
+                          "%s: %s, %llu parameters%s, %lld steps of %lld x %lld tokens",
+                          spec->name, spec->stack, (unsigned long long)p->params, part,
+                          (long long)cadre_benchmark_last_step(spec, 0),
+                          (long long)spec->run.global_batch, (long long)spec->run.time);
 }
 
 /* Of all processes together: each will have what a limit of its own leaves to this
@@ -251,23 +253,25 @@ static void print_resident(const struct cadre_spec *spec,
     const uint64_t asked = spec->local.processes ? p->most : p->sum;
     if (p->program == 0 || spec->gpu)
         return;
-    fprintf(out,
-            "in memory: about %s in %s; of it %s for the program and its libraries, %s "
-            "for these at work\n",
-            cadre_bytes_text((double)(asked + p->program) + p->work, 1, all),
-            has_processes(spec)   ? "the largest process"
-            : spec->run.ranks > 1 ? "the process of all ranks"
-                                  : "the process",
-            cadre_bytes_text((double)p->program, 1, program),
-            cadre_bytes_text(p->work, 1, work));
+    cadre_terminal_printf(
+        out,
+        "in memory: about %s in %s; of it %s for the program and its libraries, %s for "
+        "these at work",
+        cadre_bytes_text((double)(asked + p->program) + p->work, 1, all),
+        has_processes(spec)   ? "the largest process"
+        : spec->run.ranks > 1 ? "the process of all ranks"
+                              : "the process",
+        cadre_bytes_text((double)p->program, 1, program),
+        cadre_bytes_text(p->work, 1, work));
 }
 
 void cadre_predict_print(const struct cadre_spec *spec,
                          const struct cadre_prediction *p, FILE *out)
 {
     char most[CADRE_BYTES_CHARS], sum[CADRE_BYTES_CHARS];
-    fprintf(out, "peak memory: rank %d takes most, %s; all ranks together %s\n",
-            p->largest, cadre_bytes_text((double)p->most, 3, most),
-            cadre_bytes_text((double)p->sum, 3, sum));
+    cadre_terminal_printf(out,
+                          "peak memory: rank %d takes most, %s; all ranks together %s",
+                          p->largest, cadre_bytes_text((double)p->most, 3, most),
+                          cadre_bytes_text((double)p->sum, 3, sum));
     print_resident(spec, p, out);
 }

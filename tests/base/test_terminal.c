@@ -82,6 +82,19 @@ START_TEST(a_file_gets_one_line)
 }
 END_TEST
 
+START_TEST(a_formatted_text)
+{
+    char read[64];
+    FILE *to = tmpfile();
+    ck_assert_ptr_nonnull(to);
+    ck_assert(cadre_terminal_printf(to, "%d of %s", 2, "three"));
+    rewind(to);
+    ck_assert_ptr_nonnull(fgets(read, sizeof read, to));
+    ck_assert_str_eq(read, "2 of three\n");
+    fclose(to);
+}
+END_TEST
+
 Suite *test_suite(void)
 {
     Suite *s = suite_create("terminal");
@@ -92,6 +105,7 @@ Suite *test_suite(void)
     tcase_add_test(tc, breaks_and_characters_count);
     tcase_add_test(tc, columns_without_a_terminal);
     tcase_add_test(tc, a_file_gets_one_line);
+    tcase_add_test(tc, a_formatted_text);
     suite_add_tcase(s, tc);
     return s;
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/base/text_table.h"
 
+#include <string.h>
+
 #include "tests/support/check_main.h"
 
 static const bool is_text[] = {true, false, true};
@@ -90,6 +92,28 @@ START_TEST(a_table_without_cells_is_empty)
 }
 END_TEST
 
+START_TEST(a_file_gets_all_columns)
+{
+    char long_cell[301], read[512];
+    FILE *to = tmpfile();
+    struct cadre_text_table table = {.columns = 3, .is_text = is_text, .wraps = true};
+    memset(long_cell, 'x', 300);
+    long_cell[300] = 0;
+    ck_assert_ptr_nonnull(to);
+    cadre_text_table_add(&table, "run");
+    cadre_text_table_addf(&table, "%.2f", 2.5);
+    cadre_text_table_add(&table, long_cell);
+    ck_assert(cadre_text_table_write(&table, to));
+    rewind(to);
+    ck_assert_ptr_nonnull(fgets(read, sizeof read, to));
+    ck_assert_uint_eq(strlen(read), strlen("run  2.50  ") + 300 + 1);
+    ck_assert_int_eq(strncmp(read, "run  2.50  x", 12), 0);
+    ck_assert_ptr_null(fgets(read, sizeof read, to));
+    fclose(to);
+    cadre_text_table_fini(&table);
+}
+END_TEST
+
 START_TEST(a_lost_cell_fails_the_text)
 {
     const struct cadre_text_table table = {
@@ -109,6 +133,7 @@ Suite *test_suite(void)
     tcase_add_test(tc, spare_columns_go_in_their_order);
     tcase_add_test(tc, columns_that_do_not_fit_stand_below);
     tcase_add_test(tc, a_table_without_cells_is_empty);
+    tcase_add_test(tc, a_file_gets_all_columns);
     tcase_add_test(tc, a_lost_cell_fails_the_text);
     suite_add_tcase(s, tc);
     return s;

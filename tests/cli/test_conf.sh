@@ -94,6 +94,11 @@ done
 run text-eval eval "$conf/shakespeare.ini" --out shakespeare "${small[@]}" "${few[@]}" \
     "${text[@]}" --json
 grep -q '"bigram_entropy": [0-9]' text-eval.out || fail "eval --json has no bigram entropy"
+mkdir -p no-run && touch no-run/notes.txt
+status=0
+"$cadre" eval "$conf/shakespeare.ini" --out no-run "${small[@]}" "${text[@]}" 2>no-run.err || status=$?
+[ "$status" = 2 ] && grep -q "'no-run' has no folder 'checkpoints'" no-run.err ||
+    fail "eval: a folder that no run left: $status, $(cat no-run.err)"
 for again in one two; do
     run $again generate "$conf/shakespeare.ini" --from shakespeare "${text[@]}" \
         "${small[@]}" --prompt 123 --tokens 20
@@ -172,6 +177,9 @@ run pieces inspect "$CADRE_SRC/tests/samples/tokenizers/sp-bpe/tokenizer.model"
 has pieces "^tokenizer of SentencePiece: 560 pieces"
 run vocabulary inspect "$samples/gpt2_bpe"
 has vocabulary "^folder of a tokenizer .data.tokenizer.: GPT-2's byte-level BPE, [0-9]+ ids, start "
+mkdir -p words && printf '{"a": 0, "\\u0000": 1}' >words/vocab.json # a key that jansson refuses
+run words inspect words/vocab.json
+has words "^vocabulary of 2 tokens; data.tokenizer names its folder"
 run instruct inspect "$samples/instruct/alpaca_en_demo.json"
 has instruct "^instruction data .data.format = instruct.: 24 records; the last:"
 run pairs inspect "$samples/instruct/dpo_en_demo.json"

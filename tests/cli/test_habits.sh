@@ -85,17 +85,9 @@ said wrong "folder of one run"
 grep -qx 'steps = 2' both/comparison.ini || fail "comparison.ini lacks what --set said"
 
 # ---- prose is wrapped on a terminal, and a line a finding for scripts ----
-# on_terminal NAME COMMAND...: on one of 60 columns, in NAME.screen; only a word is wider. Without
-# one it is in NAME.out. The words are the same; of a report, whose table has fewer columns, those
-# from "Report:" on.
-words() {
-    if grep '^Report: ' "$1" >report.line; then
-        sed -n '/^Report: /,$p' "$1"
-    else
-        cat "$1"
-    fi | tr -s ' \n' '\n\n'
-}
-on_terminal() {
+# fits NAME COMMAND...: on a terminal of 60 columns, in NAME.screen; only a word is wider. Without
+# one it is in NAME.out.
+fits() {
     local name=$1
     shift
     runs "$name" 0 "$@"
@@ -107,6 +99,19 @@ on_terminal() {
         "$name.screen"; then
         fail "$name: lines of more than 60 columns"
     fi
+}
+# on_terminal NAME COMMAND...: and the words are the same; of a report, whose table has fewer
+# columns, those from "Report:" on.
+words() {
+    if grep '^Report: ' "$1" >report.line; then
+        sed -n '/^Report: /,$p' "$1"
+    else
+        cat "$1"
+    fi | tr -s ' \n' '\n\n'
+}
+on_terminal() {
+    local name=$1
+    fits "$@"
     cmp <(words "$name.out") <(words "$name.screen") || {
         cat "$name.screen"
         fail "$name: other words on a terminal"
@@ -122,6 +127,19 @@ lines doctor '^(cadre |(yes|no|warning) +[a-z]+ +[^ ])'
 grep -qE '^ {20}[^ ]' doctor.screen || fail "doctor: not indented to its text"
 on_terminal options "$cadre" options optim.lr
 lines options '^(\[|  [a-z]| {21}|$)'
+on_terminal checks "$cadre" check --list
+lines checks '^( |[a-z]|$)'
+on_terminal plugins "$cadre" plugins
+fits dry "$cadre" train text.ini --out dry --dry-run # what the program takes is not always the same
+# a table with what does not fit below
+fits plan "$cadre" plan text.ini --ranks 4 --hardware h100 --top 3
+[ "$(grep -c '^ *2  ' plan.out)" -eq 1 ] || fail "plan: a candidate takes more than a line"
+[ "$(grep -c '^ *2  ' plan.screen)" -gt 1 ] || fail "plan is not wrapped"
+for question in "--explain 1 2" "--what-if link.bandwidth=x2" --fit "--cost --tokens 1e9"; do
+    # shellcheck disable=SC2086 # words
+    fits plan "$cadre" plan text.ini --ranks 4 --hardware h100 --top 3 $question
+done
+fits plan "$cadre" plan text.ini --ranks 1..4 --hardware h100
 on_terminal wide-eval "$cadre" eval first
 lines wide-eval '^[a-z, ]+  +[^ ]'
 train ecg beats-run 0 train.steps=1 data.task=beats model.head=classify

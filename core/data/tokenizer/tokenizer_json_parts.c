@@ -42,8 +42,10 @@ static cadre_status refuse(const struct part *part, const json_t *value,
     char *text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY | JSON_ENSURE_ASCII);
     cadre_status rc = cadre_fail(
         part->err, CADRE_E_UNSUPPORTED,
-        "\"%s\": %s is %.160s%s, which is not supported: expected %s", part->path,
-        part->name, text ? text : "?", text && strlen(text) > 160 ? "..." : "", known);
+        "\"%s\": %s is %.160s%s, which is not supported: expected %s; data.tokenizer "
+        "can name another tokenizer",
+        part->path, part->name, text ? text : "?",
+        text && strlen(text) > 160 ? "..." : "", known);
     free(text);
     return rc;
 }

@@ -4,6 +4,8 @@
 #include <math.h>
 
 #include "core/base/json.h"
+#include "core/base/terminal.h"
+#include "core/base/text_table.h"
 
 struct cadre_cost_of cadre_cost_of(const struct cadre_cost *cost,
                                    const struct cadre_plan_question *question,
@@ -18,45 +20,70 @@ struct cadre_cost_of cadre_cost_of(const struct cadre_cost *cost,
     return c;
 }
 
+static void add_row(struct cadre_text_table *table, const struct cadre_cost *cost,
+                    const struct cadre_plan_found *f, size_t place,
+                    const struct cadre_plan_question *question,
+                    const struct cadre_intervals *intervals)
+{
+    const struct cadre_plan_interval v =
+        cadre_interval_of(intervals, f->forecast.step, f->candidate.zero >= 3, NULL);
+    const struct cadre_cost_of c = cadre_cost_of(cost, question, f->forecast.step);
+    char stack[CADRE_CANDIDATE_STACK];
+    cadre_candidate_stack(&f->candidate, stack, sizeof stack);
+    cadre_text_table_addf(table, "%zu", place);
+    cadre_text_table_add(table, stack);
+    cadre_text_table_addf(table, "%.0f", c.steps);
+    cadre_text_table_addf(table, "%.2f", c.hours);
+    if (v.rows)
+        cadre_text_table_addf(table, "%.2f to %.2f", c.steps * v.low / 3600,
+                              c.steps * v.high / 3600);
+    else
+        cadre_text_table_add(table, "not known");
+    cadre_text_table_addf(table, "%.1f", c.device_hours);
+    if (cost->price_per_hour > 0)
+        cadre_text_table_addf(table, "%.2f", c.price);
+}
+
+static void print_rows(const struct cadre_cost *cost,
+                       const struct cadre_plan_search *search,
+                       const struct cadre_plan_question *question,
+                       const struct cadre_intervals *intervals, size_t top, FILE *out)
+{
+    static const char *const heads[] = {"",         "stack",        "steps", "hours",
+                                        "interval", "device hours", "price"};
+    static const bool is_text[] = {false, true, false, false, true, false, false};
+    const bool priced = cost->price_per_hour > 0;
+    struct cadre_text_table table = {.columns =
+                                         sizeof heads / sizeof heads[0] - !priced,
+                                     .is_text = is_text,
+                                     .wraps = true};
+    for (size_t k = 0; k < table.columns; k++)
+        cadre_text_table_add(&table, heads[k]);
+    for (size_t i = 0; i < search->legal && i < top; i++)
+        add_row(&table, cost, &search->found[i], i + 1, question, intervals);
+    cadre_text_table_write(&table, out);
+    cadre_text_table_fini(&table);
+}
+
 void cadre_cost_print(const struct cadre_cost *cost,
                       const struct cadre_plan_search *search,
                       const struct cadre_plan_question *question,
                       const struct cadre_intervals *intervals, size_t top, FILE *out)
 {
-    fprintf(out,
-            "forecast, not measured: %.4g tokens in steps of %lld x %lld on %lld "
-            "devices",
-            cost->tokens, (long long)question->from.global_batch,
-            (long long)question->transformer.context, (long long)question->ranks);
+    char price[48] = "";
     if (cost->price_per_hour > 0)
-        fprintf(out, " at %g an hour each", cost->price_per_hour);
-    fprintf(out, "\n     %-36s %10s %12s %23s %14s%s\n", "stack", "steps", "hours",
-            "interval", "device hours",
-            cost->price_per_hour > 0 ? "          price" : "");
-    for (size_t i = 0; i < search->legal && i < top; i++) {
-        const struct cadre_plan_found *f = &search->found[i];
-        const struct cadre_plan_interval v = cadre_interval_of(
-            intervals, f->forecast.step, f->candidate.zero >= 3, NULL);
-        const struct cadre_cost_of c = cadre_cost_of(cost, question, f->forecast.step);
-        char stack[CADRE_CANDIDATE_STACK];
-        cadre_candidate_stack(&f->candidate, stack, sizeof stack);
-        fprintf(out, "%3zu  %-36s %10.0f %12.2f", i + 1, stack, c.steps, c.hours);
-        if (v.rows)
-            fprintf(out, " %10.2f to %9.2f", c.steps * v.low / 3600,
-                    c.steps * v.high / 3600);
-        else
-            fprintf(out, " %23s", "not known");
-        fprintf(out, " %14.1f", c.device_hours);
-        if (cost->price_per_hour > 0)
-            fprintf(out, " %14.2f", c.price);
-        fputc('\n', out);
-    }
+        snprintf(price, sizeof price, " at %g an hour each", cost->price_per_hour);
+    cadre_terminal_printf(
+        out,
+        "forecast, not measured: %.4g tokens in steps of %lld x %lld on %lld devices%s",
+        cost->tokens, (long long)question->from.global_batch,
+        (long long)question->transformer.context, (long long)question->ranks, price);
+    print_rows(cost, search, question, intervals, top, out);
     if (search->legal == 0)
         fputs("no candidate can run\n", out);
     if (cost->price_per_hour <= 0)
-        fputs("no price: give price_per_hour in [device] of the hardware file, or "
-              "--price\n",
-              out);
+        cadre_terminal_printf(out, "no price: give price_per_hour in [device] of the "
+                                   "hardware file, or --price");
 }
 
 cadre_status cadre_cost_print_json(const struct cadre_cost *cost,

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/base/json.h"
+#include "core/base/terminal.h"
 
 static const double GIB = 1073741824.0;
 
@@ -100,8 +101,8 @@ static void print_head(const char *name, size_t place, const struct cadre_plan_f
     char stack[CADRE_CANDIDATE_STACK], form[CADRE_CANDIDATE_FORM];
     cadre_candidate_stack(&f->candidate, stack, sizeof stack);
     cadre_candidate_form(&f->candidate, form, sizeof form);
-    fprintf(out, "%s  place %zu: %s; %s%s%s\n", name, place, stack, form,
-            *f->refused ? "; refused: " : "", f->refused);
+    cadre_terminal_printf(out, "%s  place %zu: %s; %s%s%s", name, place, stack, form,
+                          *f->refused ? "; refused: " : "", f->refused);
 }
 
 static void print_line(const char *name, double a, double b, const char *unit,
@@ -127,18 +128,18 @@ void cadre_explain_print(const struct cadre_explain *e, FILE *out)
                "GiB", out);
     if (e->a->asked > 0 && e->b->asked > 0)
         print_line("plugins ask", e->a->asked / GIB, e->b->asked / GIB, "GiB", out);
-    fputs("memory >=: by formulas, without scratch and messages; what plugins ask for "
-          "is all that a run plans; neither counts the reserve\n",
-          out);
+    cadre_terminal_printf(
+        out, "memory >=: by formulas, without scratch and messages; what plugins ask "
+             "for is all that a run plans; neither counts the reserve");
     if (e->difference == 0)
         fputs("\nboth take as long\n", out);
     else
-        fprintf(out,
-                "\n%s is %.2f %% faster; %s decides: %+.4f s of the difference of "
-                "%+.4f s\n",
-                e->difference < 0 ? "A" : "B",
-                100 * (fmax(step_a, step_b) / fmin(step_a, step_b) - 1),
-                cadre_plan_cause_name(e->decides), part, e->difference);
+        cadre_terminal_printf(
+            out,
+            "\n%s is %.2f %% faster; %s decides: %+.4f s of the difference of %+.4f s",
+            e->difference < 0 ? "A" : "B",
+            100 * (fmax(step_a, step_b) / fmin(step_a, step_b) - 1),
+            cadre_plan_cause_name(e->decides), part, e->difference);
 }
 
 static void put_side(struct cadre_json *j, const char *name,

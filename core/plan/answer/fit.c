@@ -2,6 +2,8 @@
 #include "core/plan/answer/fit.h"
 
 #include "core/base/json.h"
+#include "core/base/terminal.h"
+#include "core/base/text_table.h"
 
 static const double GIB = 1073741824.0;
 
@@ -126,28 +128,44 @@ static const struct cadre_plan_found *smallest(const struct cadre_plan_search *s
     return least;
 }
 
+static void add_fit(struct cadre_text_table *table, const char *name,
+                    const struct cadre_fit *fit)
+{
+    cadre_text_table_add(table, name);
+    cadre_text_table_addf(table, "%lld", (long long)fit->now);
+    if (fit->most == 0) {
+        cadre_text_table_add(table, "none fits");
+        cadre_text_table_add(table, "-");
+        cadre_text_table_add(table, "-");
+        return;
+    }
+    cadre_text_table_addf(table, "%lld%s", (long long)fit->most,
+                          fit->more ? " and more" : "");
+    cadre_text_table_addf(table, "%.3f", fit->parameters / 1e9);
+    cadre_text_table_addf(table, "%.1f", fit->bytes / GIB);
+}
+
 static void print_form(const struct cadre_plan_found *f,
                        const struct cadre_plan_question *question,
                        const struct cadre_hardware *hw, FILE *out)
 {
+    static const char *const heads[] = {"", "now", "at most", "B parameters", "GiB >="};
+    static const bool is_text[] = {true, false, false, false, false};
     const struct cadre_candidate *c = &f->candidate;
+    struct cadre_text_table table = {
+        .columns = sizeof heads / sizeof heads[0], .is_text = is_text, .wraps = true};
     struct cadre_fit fit[CADRE_FIT_KINDS];
     char stack[CADRE_CANDIDATE_STACK], form[CADRE_CANDIDATE_FORM];
     cadre_candidate_stack(c, stack, sizeof stack);
     cadre_candidate_form(c, form, sizeof form);
     cadre_fit(fit, &question->transformer, c, hw);
-    fprintf(out, "\n%s; %s\n%-12s %12s %12s %14s %10s\n", stack, form, "", "now",
-            "at most", "B parameters", "GiB >=");
-    for (int i = 0; i < CADRE_FIT_KINDS; i++) {
-        fprintf(out, "%-12s %12lld ", cadre_fit_name((enum cadre_fit_kind)i),
-                (long long)fit[i].now);
-        if (fit[i].most == 0)
-            fputs("        none fits\n", out);
-        else
-            fprintf(out, "%12lld %14.3f %10.1f%s\n", (long long)fit[i].most,
-                    fit[i].parameters / 1e9, fit[i].bytes / GIB,
-                    fit[i].more ? "  and more" : "");
-    }
+    cadre_terminal_printf(out, "\n%s; %s", stack, form);
+    for (size_t k = 0; k < table.columns; k++)
+        cadre_text_table_add(&table, heads[k]);
+    for (int i = 0; i < CADRE_FIT_KINDS; i++)
+        add_fit(&table, cadre_fit_name((enum cadre_fit_kind)i), &fit[i]);
+    cadre_text_table_write(&table, out);
+    cadre_text_table_fini(&table);
 }
 
 void cadre_fit_print(const struct cadre_plan_search *search,
@@ -156,11 +174,12 @@ void cadre_fit_print(const struct cadre_plan_search *search,
                      const struct cadre_hardware *hw, FILE *out)
 {
     const struct cadre_plan_found *least = smallest(search, found);
-    fprintf(out,
-            "forecast, not measured: the largest of each that is not known not to fit "
-            "in %.1f GiB (%.4g less reserve_gib = %.4g), the others as they are\n",
-            hw->device.memory_gib - hw->device.reserve_gib, hw->device.memory_gib,
-            hw->device.reserve_gib);
+    cadre_terminal_printf(
+        out,
+        "forecast, not measured: the largest of each that is not known not to fit in "
+        "%.1f GiB (%.4g less reserve_gib = %.4g), the others as they are",
+        hw->device.memory_gib - hw->device.reserve_gib, hw->device.memory_gib,
+        hw->device.reserve_gib);
     print_form(found, question, hw, out);
     if (least != found)
         print_form(least, question, hw, out);

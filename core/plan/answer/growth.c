@@ -4,6 +4,8 @@
 #include <math.h>
 
 #include "core/base/json.h"
+#include "core/base/terminal.h"
+#include "core/base/text_table.h"
 
 /* Of those that are refused, the one that came nearest: it needs least memory. */
 static struct cadre_plan_found nearest(const struct cadre_plan_search *search)
@@ -55,31 +57,52 @@ static struct cadre_plan_interval interval_of(const struct cadre_growth_point *p
                              p->best.candidate.zero >= 3, NULL);
 }
 
+static void add_point(struct cadre_text_table *table,
+                      const struct cadre_growth_point *p,
+                      const struct cadre_intervals *intervals)
+{
+    const struct cadre_plan_interval v = interval_of(p, intervals);
+    char stack[CADRE_CANDIDATE_STACK];
+    cadre_candidate_stack(&p->best.candidate, stack, sizeof stack);
+    cadre_text_table_addf(table, "%lld", (long long)p->ranks);
+    cadre_text_table_add(table, stack);
+    if (p->legal == 0) {
+        for (size_t k = 2; k < table->columns; k++)
+            cadre_text_table_add(table, "-");
+        return;
+    }
+    cadre_text_table_addf(table, "%lld", (long long)p->best.candidate.zero);
+    cadre_text_table_addf(table, "%lld", (long long)p->best.candidate.micro_batch);
+    cadre_text_table_addf(table, "%.3f", p->best.forecast.step);
+    if (v.rows)
+        cadre_text_table_addf(table, "%.3f to %.3f", v.low, v.high);
+    else
+        cadre_text_table_add(table, "not known");
+    cadre_text_table_addf(table, "%.4g", p->tokens_s);
+    cadre_text_table_addf(table, "%.1f %%", 100 * p->efficiency);
+}
+
 void cadre_growth_print(const struct cadre_growth_point *points, size_t n,
                         const struct cadre_intervals *intervals, FILE *out)
 {
-    fputs("forecast, not measured: the best candidate at one global batch\n", out);
-    fprintf(out, "%6s  %-36s %5s %5s %10s %21s %12s %10s\n", "ranks", "stack", "stage",
-            "micro", "s/step", "interval", "tokens/s", "efficiency");
-    for (size_t i = 0; i < n; i++) {
-        const struct cadre_growth_point *p = &points[i];
-        char stack[CADRE_CANDIDATE_STACK];
-        cadre_candidate_stack(&p->best.candidate, stack, sizeof stack);
-        if (p->legal == 0) {
-            fprintf(out, "%6lld  %-36s nothing can run: %s\n", (long long)p->ranks,
-                    stack, p->best.refused);
-            continue;
-        }
-        const struct cadre_plan_interval v = interval_of(p, intervals);
-        fprintf(out, "%6lld  %-36s %5lld %5lld %10.3f", (long long)p->ranks, stack,
-                (long long)p->best.candidate.zero,
-                (long long)p->best.candidate.micro_batch, p->best.forecast.step);
-        if (v.rows)
-            fprintf(out, " %9.3f to %8.3f", v.low, v.high);
-        else
-            fprintf(out, " %21s", "not known");
-        fprintf(out, " %12.4g %8.1f %%\n", p->tokens_s, 100 * p->efficiency);
-    }
+    static const char *const heads[] = {"ranks",  "stack",    "stage",    "micro",
+                                        "s/step", "interval", "tokens/s", "efficiency"};
+    static const bool is_text[] = {false, true, false, false,
+                                   false, true, false, false};
+    struct cadre_text_table table = {
+        .columns = sizeof heads / sizeof heads[0], .is_text = is_text, .wraps = true};
+    cadre_terminal_printf(
+        out, "forecast, not measured: the best candidate at one global batch");
+    for (size_t k = 0; k < table.columns; k++)
+        cadre_text_table_add(&table, heads[k]);
+    for (size_t i = 0; i < n; i++)
+        add_point(&table, &points[i], intervals);
+    cadre_text_table_write(&table, out);
+    cadre_text_table_fini(&table);
+    for (size_t i = 0; i < n; i++)
+        if (points[i].legal == 0)
+            cadre_terminal_printf(out, "on %lld ranks nothing can run: %s",
+                                  (long long)points[i].ranks, points[i].best.refused);
 }
 
 cadre_status cadre_growth_print_json(const struct cadre_growth_point *points, size_t n,

@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "core/base/json.h"
+#include "core/base/terminal.h"
+#include "core/base/text_table.h"
 #include "core/base/memory.h"
 
 enum { ORDERED = 200 }; /* candidates whose order is compared: the best ones before */
@@ -108,25 +110,40 @@ cadre_status cadre_what_if(struct cadre_what_if **out, size_t *n,
     return CADRE_OK;
 }
 
+static void add_answer(struct cadre_text_table *table, const struct cadre_what_if *w)
+{
+    char stack[CADRE_CANDIDATE_STACK], form[CADRE_CANDIDATE_FORM];
+    cadre_candidate_stack(&w->best.candidate, stack, sizeof stack);
+    cadre_candidate_form(&w->best.candidate, form, sizeof form);
+    cadre_text_table_add(table, w->change ? w->change : "all together");
+    cadre_text_table_addf(table, "%.4f", w->before);
+    cadre_text_table_addf(table, "%.4f", w->after);
+    cadre_text_table_addf(table, "%+.2f %%", 100 * (w->after / w->before - 1));
+    cadre_text_table_addf(table, "%zu of %zu", w->overtaken, w->pairs);
+    if (w->moved)
+        cadre_text_table_addf(table, "%s; %s: %.4f s", stack, form,
+                              w->best.forecast.step);
+    else
+        cadre_text_table_add(table, "the same");
+}
+
 void cadre_what_if_print(const struct cadre_what_if *w, size_t n, FILE *out)
 {
-    fprintf(out,
-            "forecast, not measured: the best candidate with the hardware changed\n"
-            "%-32s %10s %10s %8s %16s  %s\n",
-            "change", "s before", "s after", "", "order turned", "then the best");
-    for (size_t i = 0; i < n; i++) {
-        char stack[CADRE_CANDIDATE_STACK], form[CADRE_CANDIDATE_FORM];
-        cadre_candidate_stack(&w[i].best.candidate, stack, sizeof stack);
-        cadre_candidate_form(&w[i].best.candidate, form, sizeof form);
-        fprintf(out, "%-32s %10.4f %10.4f %+6.2f %% %6zu of %-6zu  ",
-                w[i].change ? w[i].change : "all together", w[i].before, w[i].after,
-                100 * (w[i].after / w[i].before - 1), w[i].overtaken, w[i].pairs);
-        if (w[i].moved)
-            fprintf(out, "%s; %s: %.4f s\n", stack, form, w[i].best.forecast.step);
-        else
-            fputs("the same\n", out);
-    }
-    fputs("order turned: of the pairs among the first 200 candidates that run\n", out);
+    static const char *const heads[] = {"change", "s before",     "s after",
+                                        "",       "order turned", "then the best"};
+    static const bool is_text[] = {true, false, false, false, false, true};
+    struct cadre_text_table table = {
+        .columns = sizeof heads / sizeof heads[0], .is_text = is_text, .wraps = true};
+    cadre_terminal_printf(
+        out, "forecast, not measured: the best candidate with the hardware changed");
+    for (size_t k = 0; k < table.columns; k++)
+        cadre_text_table_add(&table, heads[k]);
+    for (size_t i = 0; i < n; i++)
+        add_answer(&table, &w[i]);
+    cadre_text_table_write(&table, out);
+    cadre_text_table_fini(&table);
+    cadre_terminal_printf(
+        out, "order turned: of the pairs among the first 200 candidates that run");
 }
 
 cadre_status cadre_what_if_print_json(const struct cadre_what_if *w, size_t n,
