@@ -7,13 +7,16 @@
 
 #include "core/config/option_compare.h"
 
-/* Is it a key of the run itself, or of a comparison that it belongs to? */
+/* Is it a key of the run itself, or of a comparison that it belongs to? Whether a run
+ * goes on in its own folder where it is started again is of no matter either. */
 static bool is_left_out(const struct cadre_ini_entry *entry)
 {
     static const char *const of_the_run[] = {"name", "out", "extends"};
     if (!entry->key || strcmp(entry->section, "compare") == 0 ||
         strncmp(entry->section, "run:", 4) == 0)
         return true;
+    if (strcmp(entry->section, "checkpoint") == 0 && strcmp(entry->key, "resume") == 0)
+        return strcmp(entry->value, "auto") == 0 || strcmp(entry->value, "no") == 0;
     for (size_t i = 0; i < sizeof of_the_run / sizeof of_the_run[0]; i++)
         if (strcmp(entry->section, "run") == 0 &&
             strcmp(entry->key, of_the_run[i]) == 0)

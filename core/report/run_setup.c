@@ -99,6 +99,8 @@ static void add_efficiency(struct cadre_run_setup *setup,
 {
     const double mfu = cadre_run_data_number(data, "mfu");
     const double joules = cadre_run_data_number_in(data, "energy", "j_per_token");
+    const double step_j = cadre_run_data_number_in(data, "energy", "j_per_step");
+    const double idle_w = cadre_run_data_number_in(data, "energy", "idle_w");
     const double price = cadre_run_data_number_in(data, "price", "per_million_tokens");
     const char *scope = cadre_run_data_text(data, "energy", "scope");
     const char *why = cadre_run_data_text(data, "energy", "why");
@@ -106,7 +108,11 @@ static void add_efficiency(struct cadre_run_setup *setup,
     snprintf(text, sizeof text, "%.3g %%", 100 * mfu);
     if (isfinite(mfu))
         cadre_run_setup_add(setup, "MFU", text);
-    snprintf(text, sizeof text, "%.3g J/token, %s", joules, scope ? scope : "measured");
+    size_t used = (size_t)snprintf(text, sizeof text, "%.3g J/token, %.3g J a step, %s",
+                                   joules, step_j, scope ? scope : "measured");
+    if (isfinite(idle_w) && used < sizeof text)
+        snprintf(text + used, sizeof text - used,
+                 "; %.3g W before the start, which are in it", idle_w);
     if (isfinite(joules))
         cadre_run_setup_add(setup, "energy", text);
     snprintf(text, sizeof text, "not readable here, because %s", why ? why : "");

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* report.html of several runs. */
+#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +12,7 @@
 #include "core/page/page.h"
 #include "core/report/run_setup.h"
 #include "core/report/runs_private.h"
+#include "core/report/where_charts.h"
 #include "core/run/format.h"
 
 enum { MOST_CURVES = 24 }; /* drawn into one chart; more are no picture */
@@ -162,12 +164,6 @@ static void bar_tokens(const struct cadre_run_data *run, struct cadre_chart_bar 
     cadre_format_count(bar->value, bar->label, sizeof bar->label);
 }
 
-static void bar_memory(const struct cadre_run_data *run, struct cadre_chart_bar *bar)
-{
-    bar->value = cadre_run_data_largest(run, "peak_bytes");
-    cadre_format_bytes(bar->value, bar->label, sizeof bar->label);
-}
-
 static void bar_mfu(const struct cadre_run_data *run, struct cadre_chart_bar *bar)
 {
     bar->value = 100 * cadre_run_data_number(run, "mfu");
@@ -191,7 +187,6 @@ static void put_bars(const struct cadre_runs *runs, struct cadre_text *out)
     } charts[] = {
         {"Time of a step, middle half (not ranked)", bar_time},
         {"Tokens a second (not ranked)", bar_tokens},
-        {"Peak memory of a rank", bar_memory},
         {"Model FLOPs utilization (MFU)", bar_mfu},
         {"Energy a token, as far as it was read", bar_energy},
     };
@@ -214,6 +209,40 @@ static void put_bars(const struct cadre_runs *runs, struct cadre_text *out)
             cadre_chart_bars(out, &chart);
     }
     free(bar);
+}
+
+/* Where time and memory went, as far as the runs say it; NULL without memory. */
+static struct cadre_where_run *where_it_went(const struct cadre_runs *runs)
+{
+    struct cadre_where_run *row = cadre_calloc(runs->n, sizeof *row);
+    for (size_t i = 0; row && i < runs->n; i++) {
+        const struct cadre_run_data *run = runs->run[i];
+        row[i] = (struct cadre_where_run){
+            .name = runs->name[i],
+            .parts = run->parts,
+            .step_s = run->parts_step_s,
+            .memory = json_object_get(run->summary, "memory"),
+            .peak_bytes = cadre_run_data_largest(run, "peak_bytes"),
+        };
+    }
+    return row;
+}
+
+static void put_charts(const struct cadre_runs *runs, struct cadre_text *out)
+{
+    struct cadre_where_run *row = where_it_went(runs);
+    out->failed = out->failed || !row;
+    cadre_text_printf(out, "<div class=\"charts\">\n");
+    put_curves(runs, out);
+    put_bars(runs, out);
+    if (row) {
+        cadre_where_step(out, row, runs->n);
+        cadre_where_memory(out, row, runs->n);
+    }
+    cadre_text_printf(out, "</div>\n");
+    if (row)
+        cadre_where_excess(out, row, runs->n);
+    free(row);
 }
 
 /* ---- the page ---- */
@@ -301,18 +330,30 @@ static void put_run_links(const struct cadre_runs *runs, struct cadre_text *out)
         cadre_text_printf(out, "</p>\n");
 }
 
+/* "Runs: one, two, three": the names, as many as a line has room for. */
+static void begin_page(const struct cadre_runs *runs, struct cadre_text *out)
+{
+    enum { WIDTH = 100 };
+    struct cadre_text title = {0};
+    size_t i = 0;
+    for (; i < runs->n && (i == 0 || title.len + strlen(runs->name[i]) < WIDTH); i++)
+        cadre_text_printf(&title, "%s%s", i ? ", " : "Runs: ", runs->name[i]);
+    if (i < runs->n)
+        cadre_text_printf(&title, " and %zu more", runs->n - i);
+    cadre_page_begin(out, cadre_text_str(&title), cadre_text_str(&title));
+    out->failed = out->failed || title.failed;
+    cadre_text_fini(&title);
+}
+
 void cadre_runs_page(const struct cadre_runs *runs, struct cadre_text *out)
 {
-    cadre_page_begin(out, "Runs", "Runs");
+    begin_page(runs, out);
     put_setup(runs, out);
     if (runs->n > 1)
         cadre_page_paragraph(out, "said", CADRE_RUNS_NOT_RANKED ".");
     put_runs(runs, out);
     put_options(runs, out);
-    cadre_text_printf(out, "<div class=\"charts\">\n");
-    put_curves(runs, out);
-    put_bars(runs, out);
-    cadre_text_printf(out, "</div>\n");
+    put_charts(runs, out);
     put_notes(runs, out);
     cadre_page_paragraph(
         out, "soft",

@@ -44,8 +44,16 @@ compare.time = no
 [run:again]
 compare.time = no
 EOT
-runs compared 0 "$cadre" compare "$tmp/text.ini" --out "$tmp/out" --set train.steps=6
+runs compared 0 "$cadre" compare "$tmp/text.ini" --out "$tmp/out" --set train.steps=6 \
+    --archive "$tmp/paper.tar"
 page=$tmp/out/report.html
+# who was not there reads in it what was compared, and the archive has the times
+grep -q '<h1>Comparison: what a page shows' "$page" || fail "run.name is not the title"
+for item in date command build model parameters data 'training samples' tokens seed precision machine; do
+    grep -q "<dt>$item" "$page" || fail "the box has no $item: $(grep -o '<dt>[^<]*' "$page" | tr '\n' ' ')"
+done
+tar -tf "$tmp/paper.tar" | grep -x 'paper/comparison-1/pieces.jsonl' >/dev/null ||
+    fail "no pieces in the archive: $(tar -tf "$tmp/paper.tar")"
 [ -s "$page" ] || fail "no report.html"
 ! grep -q '<script' "$page" || fail "the page has a script"
 
@@ -179,6 +187,9 @@ EOT
     for of in run several plan; do
         check_layout "phone-$of$suffix" 400 "$dark"
         check_layout "desk-$of$suffix" 1280 "$dark"
+    done
+    for form in phone-several desk-several; do
+        [ "$(value "$form$suffix" stacks)" = 1 ] || fail "$form: not one chart of a step's parts"
     done
     for form in phone-plan desk-plan; do
         [ "$(value "$form$suffix" stacks)" = 2 ] || fail "$form: not two charts of parts"

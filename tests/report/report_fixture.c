@@ -33,7 +33,8 @@ static void put_summary(const char *dir, const struct report_run *run, int steps
         "\"steps\": %d, \"tokens\": %d, \"time_s\": 3.5, \"tokens_per_s\": 640, "
         "\"peak_bytes\": [1048576, 2097152], \"memory\": {\"parameters\": [1048576, "
         "1000000], \"<activations>\": [0, 1048576]}, \"params\": 1234, "
-        "\"mfu\": 0.25, \"energy\": {\"j_per_token\": 0.5, \"scope\": \"package-0\"}, "
+        "\"mfu\": 0.25, \"energy\": {\"j_per_token\": 0.5, "
+        "\"j_per_step\": 8, \"idle_w\": 12, \"scope\": \"package-0\"}, "
         "\"price\": {\"per_million_tokens\": 2}, "
         "\"data_fingerprint\": \"%s\", \"machine\": {\"hosts\": [\"%s\"], \"cpu\": "
         "\"A CPU\", \"cores\": 2}",

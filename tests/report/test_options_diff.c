@@ -62,6 +62,25 @@ START_TEST(what_a_plugin_brings_by_default_is_not_listed)
 }
 END_TEST
 
+/* Whether a run goes on in its own folder makes no difference; another run does. */
+START_TEST(going_on_is_not_listed)
+{
+    read_runs("[checkpoint]\nresume = no\n", "[checkpoint]\nresume = auto\n", NULL);
+    cadre_options_diff_fill(&diff, both, 2);
+    ck_assert_uint_eq(diff.n, 1);
+    ck_assert_str_eq(diff.key[0], "data.path");
+}
+END_TEST
+
+START_TEST(going_on_from_another_run_is_listed)
+{
+    read_runs("[checkpoint]\nresume = no\n", "[checkpoint]\nresume = runs/x\n", NULL);
+    cadre_options_diff_fill(&diff, both, 2);
+    ck_assert_uint_eq(diff.n, 2);
+    ck_assert_str_eq(diff.key[1], "checkpoint.resume");
+}
+END_TEST
+
 static const struct {
     const char *first, *second, *fingerprint, *why; /* why NULL: the same training */
 } cases[] = {
@@ -100,6 +119,8 @@ Suite *test_suite(void)
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, only_what_differs_is_listed);
     tcase_add_test(tc, what_a_plugin_brings_by_default_is_not_listed);
+    tcase_add_test(tc, going_on_is_not_listed);
+    tcase_add_test(tc, going_on_from_another_run_is_listed);
     tcase_add_loop_test(tc, another_training_is_told, 0,
                         (int)(sizeof cases / sizeof *cases));
     tcase_add_test(tc, without_options_nothing_is_known);

@@ -118,7 +118,12 @@ START_TEST(the_page_draws_differences_of_the_same_training)
                                         "Speed is not ranked",
                                         "Model FLOPs utilization (MFU)",
                                         ">0.5 J<",
-                                        "(not ranked)"};
+                                        "(not ranked)",
+                                        "<h1>Runs: ",
+                                        "Time of a step, by its parts",
+                                        "exposed: dp",
+                                        "Peak memory of a rank, by kind",
+                                        "&lt;activations&gt;"};
     read_all();
     cadre_runs_page(&runs, &text);
     expect(parts, sizeof parts / sizeof *parts);

@@ -24,12 +24,18 @@ static void note_energy(const struct cadre_record *record, bool known,
 {
     const char *scope = cadre_record_text_in(record, "energy", "scope");
     const char *why = cadre_record_text_in(record, "energy", "why");
+    const double idle_w = cadre_record_number_in(record, "energy", "idle_w");
     if (known && scope)
         cadre_text_printf(out,
                           "J/token: energy of %s during the training steps / their "
                           "tokens.\n",
                           scope);
-    else if (why)
+    if (known && scope && isfinite(idle_w))
+        cadre_text_printf(out,
+                          "The packages drew %.3g W before the ranks started, which is "
+                          "in it.\n",
+                          idle_w);
+    else if (!(known && scope) && why)
         cadre_text_printf(out, "Energy is not readable here, because %s.\n", why);
 }
 
