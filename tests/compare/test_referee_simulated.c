@@ -150,7 +150,8 @@ static void count(struct tally *tally, const struct cadre_speed *speed, double s
     tally->found += referee_found(speed);
     tally->wrong += referee_wrong(speed);
     tally->unranked += run->verdict == CADRE_SPEED_NOT_RANKED;
-    tally->covered += run->speedup.low <= speedup && run->speedup.high >= speedup;
+    tally->covered += isnan(run->speedup.low) || /* none where load may have moved it */
+                      (run->speedup.low <= speedup && run->speedup.high >= speedup);
     if (isnan(run->detectable))
         return;
     tally->sized++;

@@ -284,7 +284,7 @@ START_TEST(what_load_cannot_explain)
     ck_assert(isnan(speed.run[1].overhead_s.low));
     ck_assert(isnan(speed.run[0].period_s.low) && speed.run[0].period_s.value > 0);
     ck_assert(isnan(speed.run[2].comm_exposed_s.high));
-    ck_assert_double_eq_tol(speed.run[2].speedup.low, 0.81 / 1.15, 0.03);
+    ck_assert(isnan(speed.run[2].speedup.low) && isnan(speed.run[2].speedup.high));
     ck_assert_int_eq(speed.run[2].verdict, CADRE_SPEED_NOT_RANKED);
     ck_assert_str_eq(speed.run[2].why, "the machine was disturbed in too many rounds, "
                                        "and that could explain its difference");
@@ -303,6 +303,7 @@ START_TEST(what_load_cannot_explain)
     ck_assert(!speed.despite_load);
     for (int i = 0; i < 3; i++)
         ck_assert_int_eq(speed.run[i].verdict, CADRE_SPEED_NOT_RANKED);
+    ck_assert(isnan(speed.run[1].speedup.low) && speed.run[1].speedup.value > 1.9);
     ck_assert_int_eq((int)speed.fastest, -1);
 }
 END_TEST

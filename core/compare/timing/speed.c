@@ -193,7 +193,7 @@ static cadre_status widen(const struct cadre_view *less_taken, size_t run,
     return CADRE_OK;
 }
 
-/* Only the speedup has an interval that load cannot explain. */
+/* Only the speedup of what was told has an interval that load cannot explain. */
 static cadre_status widen_all(const struct cadre_view *less_taken,
                               struct cadre_speed *out, struct cadre_error *err)
 {
@@ -205,7 +205,9 @@ static cadre_status widen_all(const struct cadre_view *less_taken,
         run->overhead_s.low = run->overhead_s.high = NAN;
         run->bubble_fraction.low = run->bubble_fraction.high = NAN;
         run->comm_exposed_s.low = run->comm_exposed_s.high = NAN;
-        if (i != base && timed[i] && timed[base])
+        if (run->verdict == CADRE_SPEED_NOT_RANKED)
+            run->speedup.low = run->speedup.high = NAN;
+        else if (i != base && timed[i] && timed[base])
             CADRE_TRY(widen(less_taken, i, &run->speedup, err));
     }
     return CADRE_OK;
