@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "config.h"
+#include "core/base/cores.h"
 #include "core/base/json.h"
 #include "core/base/memory.h"
 #include "core/base/terminal.h"
@@ -74,9 +75,14 @@ static void look_at_cpu(struct findings *f)
     int mine =
         sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? CPU_COUNT(&allowed) : 0;
     double memory = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+    const double quota = cadre_cores_quota("");
     cpu_model(model, sizeof model);
     note(f, "cpu", "yes", "%s, %ld cores online, %d of them for this process", model,
          online, mine);
+    if (quota < mine)
+        note(f, "cpu", "warning",
+             "a limit of CPU time (cgroup) leaves %.3g cores, used as %d", quota,
+             cadre_cores());
     note(f, "cpu", "yes", "%.1f GiB of memory", memory / 1073741824.0);
     struct cadre_text text = {0};
     cadre_device_describe(&text);

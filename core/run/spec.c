@@ -250,8 +250,9 @@ static int default_threads(const struct cadre_spec *spec,
     int own = cadre_cores(), ranks = spec->run.ranks, share = own / ranks;
     if (request->local_ranks > 0) {
         cpu_set_t job;
+        const double quota = cadre_cores_quota(""); /* of all of them, mostly */
         cadre_cores_job(&job);
-        share = CPU_COUNT(&job) / request->local_ranks;
+        share = (int)fmin(quota, CPU_COUNT(&job)) / request->local_ranks;
     }
     share = share < own ? share : own;
     return share > 1 ? share : 1;

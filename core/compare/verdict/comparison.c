@@ -111,8 +111,9 @@ static void find_unfair(const struct cadre_comparison *c,
     run->unfair[0] = 0;
     if (run->ranks * threads > cores)
         snprintf(run->unfair, sizeof run->unfair,
-                 "%d rank%s of %.0f core%s each, but there are %.0f cores", run->ranks,
-                 run->ranks == 1 ? "" : "s", threads, threads == 1 ? "" : "s", cores);
+                 "%d rank%s of %.0f core%s each, but there %s %.0f core%s", run->ranks,
+                 run->ranks == 1 ? "" : "s", threads, threads == 1 ? "" : "s",
+                 cores == 1 ? "is" : "are", cores, cores == 1 ? "" : "s");
     else if (!c->whole && isfinite(of_base) && threads != of_base)
         snprintf(run->unfair, sizeof run->unfair,
                  "its ranks have %.0f cores each, those of the baseline %.0f", threads,
