@@ -83,12 +83,17 @@ bool cadre_terminal_write(FILE *to, const char *first, int indent, const char *t
 bool cadre_terminal_printf(FILE *to, const char *format, ...)
 {
     struct cadre_text text = {0};
+    bool written;
     va_list ap;
     va_start(ap, format);
-    cadre_text_vprintf(&text, format, ap);
+    if (cadre_terminal_break(fileno(to)) == 0) {
+        written = vfprintf(to, format, ap) >= 0 && fputc('\n', to) != EOF;
+    } else {
+        cadre_text_vprintf(&text, format, ap);
+        written =
+            !text.failed && cadre_terminal_write(to, "", 0, cadre_text_str(&text));
+        cadre_text_fini(&text);
+    }
     va_end(ap);
-    const bool written =
-        !text.failed && cadre_terminal_write(to, "", 0, cadre_text_str(&text));
-    cadre_text_fini(&text);
     return written;
 }

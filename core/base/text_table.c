@@ -158,8 +158,10 @@ bool cadre_text_table_write(const struct cadre_text_table *table, FILE *to)
     struct cadre_text out = {0}, left_out = {0};
     const int columns = cadre_terminal_break(fileno(to));
     cadre_text_table_print(table, columns ? columns : INT_MAX, &out, &left_out);
-    const bool written = !out.failed && fputs(cadre_text_str(&out), to) >= 0;
+    const bool whole = !out.failed;
+    if (whole)
+        fputs(cadre_text_str(&out), to);
     cadre_text_fini(&out);
     cadre_text_fini(&left_out);
-    return written;
+    return whole;
 }

@@ -36,7 +36,7 @@ void cadre_text_table_print(const struct cadre_text_table *table, int screen,
                             struct cadre_text *out, struct cadre_text *left_out);
 
 /* The same to a file: at the width of the terminal that it is, else as wide as it gets.
- * False: it could not be written. */
+ * False: there was no memory for it. Whether it was written, the file itself knows. */
 bool cadre_text_table_write(const struct cadre_text_table *table, FILE *to);
 
 /* Accepts a table without cells, and leaves one. */

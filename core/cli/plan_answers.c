@@ -55,6 +55,11 @@ static cadre_status take_number(const char *name, const char *text, double most,
     return CADRE_OK;
 }
 
+static cadre_status printed(bool whole, struct cadre_error *err)
+{
+    return whole ? CADRE_OK : cadre_no_memory(err, "a table");
+}
+
 static cadre_status explain(const struct cadre_plan_answers *a, struct cadre_error *err)
 {
     struct cadre_explain e;
@@ -75,7 +80,7 @@ static cadre_status what_if(const struct cadre_plan_answers *a, struct cadre_err
     if (rc == CADRE_OK && a->args->json)
         rc = cadre_what_if_print_json(answer, n, stdout);
     else if (rc == CADRE_OK)
-        cadre_what_if_print(answer, n, stdout);
+        rc = printed(cadre_what_if_print(answer, n, stdout), err);
     free(answer);
     return rc;
 }
@@ -97,8 +102,8 @@ static cadre_status fit(const struct cadre_plan_answers *a, struct cadre_error *
     if (a->args->json)
         return cadre_fit_print_json(&a->search, found, &a->question, &a->hardware,
                                     stdout);
-    cadre_fit_print(&a->search, found, &a->question, &a->hardware, stdout);
-    return CADRE_OK;
+    return printed(
+        cadre_fit_print(&a->search, found, &a->question, &a->hardware, stdout), err);
 }
 
 static cadre_status cost(const struct cadre_plan_answers *a, struct cadre_error *err)
@@ -114,9 +119,9 @@ static cadre_status cost(const struct cadre_plan_answers *a, struct cadre_error 
     if (a->args->json)
         return cadre_cost_print_json(&c, &a->search, &a->question, &a->intervals,
                                      stdout);
-    cadre_cost_print(&c, &a->search, &a->question, &a->intervals, (size_t)a->top,
-                     stdout);
-    return CADRE_OK;
+    return printed(cadre_cost_print(&c, &a->search, &a->question, &a->intervals,
+                                    (size_t)a->top, stdout),
+                   err);
 }
 
 void cadre_plan_own_print(const struct cadre_plan_answers *a, FILE *out)
@@ -176,8 +181,9 @@ cadre_status cadre_plan_answer(const struct cadre_plan_answers *a,
         return cadre_plan_search_print_json(&a->search, &a->question, &a->hardware,
                                             &a->intervals, own_json, a, stdout);
     cadre_plan_own_print(a, stdout);
-    cadre_plan_search_print(&a->search, &a->question, &a->hardware, &a->intervals,
-                            (size_t)a->top, stdout);
+    CADRE_TRY(printed(cadre_plan_search_print(&a->search, &a->question, &a->hardware,
+                                              &a->intervals, (size_t)a->top, stdout),
+                      err));
     if (a->question.ranks > CADRE_PLAN_ASKED_RANKS)
         printf("\nplugins were not asked: Cadre runs %d ranks at most today\n",
                CADRE_PLAN_ASKED_RANKS);
@@ -202,7 +208,7 @@ cadre_status cadre_plan_answer_curve(const struct cadre_plan_answers *a,
     if (rc == CADRE_OK && a->args->json)
         rc = cadre_growth_print_json(points, n, &a->intervals, stdout);
     else if (rc == CADRE_OK)
-        cadre_growth_print(points, n, &a->intervals, stdout);
+        rc = printed(cadre_growth_print(points, n, &a->intervals, stdout), err);
     free(points);
     return rc;
 }

@@ -58,7 +58,7 @@ static void list_names(struct cadre_text *out)
 cadre_status cadre_cli_hardware_load(struct cadre_hardware *hw, const char *given,
                                      struct cadre_error *err)
 {
-    if (strchr(given, '/') || cadre_path_exists(given))
+    if (strchr(given, '/') || (cadre_path_exists(given) && !cadre_path_is_dir(given)))
         return cadre_hardware_load(hw, given, err);
     char *name = cadre_format("%s%s", given, SUFFIX);
     char *found = name ? cadre_cli_hardware_beside(name) : NULL;

@@ -68,16 +68,16 @@ static void print_rows(const struct row *rows, size_t n)
            "path");
     for (size_t i = 0; i < n; i++) {
         const struct row *row = &rows[i];
-        char first[128];
+        struct cadre_text first = {0};
         if (row->plugin)
-            snprintf(first, sizeof first, "%-*s  %-9s %-5s %-15s ", widest,
-                     row->plugin->desc.id, row->plugin->desc.version, row->abi,
-                     row->level);
+            cadre_text_printf(&first, "%-*s  %-9s %-5s %-15s ", widest,
+                              row->plugin->desc.id, row->plugin->desc.version, row->abi,
+                              row->level);
         else
-            snprintf(first, sizeof first, "%-*s  cannot be loaded: ", widest,
-                     row->name);
-        cadre_terminal_write(stdout, first, 4,
+            cadre_text_printf(&first, "%-*s  cannot be loaded: ", widest, row->name);
+        cadre_terminal_write(stdout, cadre_text_str(&first), 4,
                              row->plugin ? row->plugin->path : row->error.text);
+        cadre_text_fini(&first);
     }
 }
 

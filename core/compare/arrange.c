@@ -453,7 +453,6 @@ static cadre_status relate(struct arranging *a, struct cadre_arrangement *out,
     c->margin = config->compare.margin;
     c->target = config->compare.target;
     CADRE_TRY(cadre_timetable_read(&out->timetable, c->run[0].options, config, err));
-    c->order = out->timetable.order;
     out->timetable.period = common_period(c, out->timetable.period);
     out->resume = strcmp(config->checkpoint.resume, "auto") == 0;
     return choose_perturbations(a, err);

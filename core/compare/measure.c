@@ -237,7 +237,10 @@ cadre_status cadre_measure(const struct cadre_task_request *request,
         cadre_comparison_find_unfair(c);
         m.n = cadre_timetable_choose(c, m.timed);
     }
+    if (rc == CADRE_OK && !*c->unranked)
+        rc = cadre_timetable_draw(&m.timetable, err);
     if (rc == CADRE_OK && !*c->unranked) {
+        c->order = m.timetable.order;
         rc = cadre_pieces_open(&m.pieces, request, c, watch, err);
         if (rc == CADRE_OK && m.n > 0)
             rc = measure(&m, err);

@@ -29,20 +29,6 @@ static bool read_seconds(const char *text, double *seconds)
     return true;
 }
 
-/* Orders that a file fixed would be the same at every try, and what comes now and then
- * at the same places of a round would not average out. */
-static cadre_status draw_order(uint64_t *order, struct cadre_error *err)
-{
-    uint32_t drawn = 0;
-    while (drawn == 0)
-        if (getrandom(&drawn, sizeof drawn, 0) != (ssize_t)sizeof drawn)
-            return cadre_fail_errno(err, CADRE_E_RESOURCE, errno,
-                                    "the system has no random bytes for the order of "
-                                    "runs; set compare.order to a number above 0");
-    *order = drawn;
-    return CADRE_OK;
-}
-
 cadre_status cadre_timetable_read(struct cadre_timetable *table,
                                   const struct cadre_options *options,
                                   const struct cadre_config *config,
@@ -63,7 +49,24 @@ cadre_status cadre_timetable_read(struct cadre_timetable *table,
                           "1.5h, found '%s'",
                           cadre_options_source(options, "compare.budget"),
                           config->compare.budget);
-    return table->order ? CADRE_OK : draw_order(&table->order, err);
+    return CADRE_OK;
+}
+
+/* Orders that a file fixed would be the same at every try, and what comes now and then
+ * at the same places of a round would not average out. */
+cadre_status cadre_timetable_draw(struct cadre_timetable *table,
+                                  struct cadre_error *err)
+{
+    if (table->order)
+        return CADRE_OK;
+    uint32_t drawn = 0;
+    while (drawn == 0)
+        if (getrandom(&drawn, sizeof drawn, 0) != (ssize_t)sizeof drawn)
+            return cadre_fail_errno(err, CADRE_E_RESOURCE, errno,
+                                    "the system has no random bytes for the order of "
+                                    "runs; set compare.order to a number above 0");
+    table->order = drawn;
+    return CADRE_OK;
 }
 
 /* ---- runs ---- */

@@ -21,16 +21,21 @@ struct cadre_timetable {
     double piece_s; /* compare.piece */
     int64_t period; /* compare.period */
     uint64_t seed; /* run.seed, of trainings to a target */
-    uint64_t order; /* seed of the orders, above 0: compare.order, or drawn */
+    uint64_t order; /* seed of the orders: compare.order; 0: not drawn yet */
     /* by cadre_timetable_size */
     int64_t warmup, steps; /* of a piece, the same of every run */
 };
 
 /* Take the options of the comparison, which are those of its first run. Errors:
- * CADRE_E_INVALID compare.budget is no time; CADRE_E_RESOURCE no random bytes. */
+ * CADRE_E_INVALID compare.budget is no time. */
 cadre_status cadre_timetable_read(struct cadre_timetable *table,
                                   const struct cadre_options *options,
                                   const struct cadre_config *config,
+                                  struct cadre_error *err);
+
+/* Draw a seed of the orders where none was given. Errors: CADRE_E_RESOURCE no random
+ * bytes. */
+cadre_status cadre_timetable_draw(struct cadre_timetable *table,
                                   struct cadre_error *err);
 
 /* Put the indices of the runs whose steps are timed into `timed`, which has room for

@@ -51,7 +51,7 @@ void cadre_plan_found_put(struct cadre_json *json,
  * that `more` puts (NULL: none). Both with the intervals of forecasts (NULL: not
  * known).
  */
-void cadre_plan_search_print(const struct cadre_plan_search *search,
+bool cadre_plan_search_print(const struct cadre_plan_search *search,
                              const struct cadre_plan_question *question,
                              const struct cadre_hardware *hw,
                              const struct cadre_intervals *intervals, size_t top,

@@ -101,7 +101,7 @@ static void print_refused(const struct cadre_plan_search *search, FILE *out)
         fprintf(out, "%4zu  for other reasons; --json has them\n", refusals.left_out);
 }
 
-static void print_table(const struct cadre_plan_search *search,
+static bool print_table(const struct cadre_plan_search *search,
                         const struct cadre_intervals *intervals, size_t top, FILE *out)
 {
     static const bool is_text[COLUMNS] = {
@@ -111,11 +111,12 @@ static void print_table(const struct cadre_plan_search *search,
     add_heads(&table);
     for (size_t i = 0; i < search->legal && i < top; i++)
         add_found(&table, &search->found[i], i + 1, intervals);
-    cadre_text_table_write(&table, out);
+    const bool whole = cadre_text_table_write(&table, out);
     cadre_text_table_fini(&table);
+    return whole;
 }
 
-void cadre_plan_search_print(const struct cadre_plan_search *search,
+bool cadre_plan_search_print(const struct cadre_plan_search *search,
                              const struct cadre_plan_question *question,
                              const struct cadre_hardware *hw,
                              const struct cadre_intervals *intervals, size_t top,
@@ -133,8 +134,9 @@ void cadre_plan_search_print(const struct cadre_plan_search *search,
         (long long)question->ranks, hw->name);
     fprintf(out, "%zu candidates run, %zu are refused\n\n", search->legal,
             search->n - search->legal);
+    bool whole = true;
     if (search->legal > 0 && top > 0) {
-        print_table(search, intervals, top, out);
+        whole = print_table(search, intervals, top, out);
         print_memory(hw, out);
     }
     if (intervals && intervals->n)
@@ -144,6 +146,7 @@ void cadre_plan_search_print(const struct cadre_plan_search *search,
             "(docs/planning.md)",
             100 * CADRE_INTERVAL_PART, intervals->n);
     print_refused(search, out);
+    return whole;
 }
 
 void cadre_plan_found_put(struct cadre_json *j, const struct cadre_plan_found *f)

@@ -111,8 +111,8 @@ static void add_efficiency(struct cadre_run_setup *setup,
     size_t used = (size_t)snprintf(text, sizeof text, "%.3g J/token, %.3g J a step, %s",
                                    joules, step_j, scope ? scope : "measured");
     if (isfinite(idle_w) && used < sizeof text)
-        snprintf(text + used, sizeof text - used,
-                 "; %.3g W before the start, which are in it", idle_w);
+        snprintf(text + used, sizeof text - used, "; idle power %.3g W, included",
+                 idle_w);
     if (isfinite(joules))
         cadre_run_setup_add(setup, "energy", text);
     snprintf(text, sizeof text, "not readable here, because %s", why ? why : "");

@@ -240,8 +240,14 @@ static void put_charts(const struct cadre_runs *runs, struct cadre_text *out)
         cadre_where_memory(out, row, runs->n);
     }
     cadre_text_printf(out, "</div>\n");
-    if (row)
+    if (row) {
+        cadre_page_paragraph(out, "soft",
+                             "Parts of a step: of rank 0, mean of the steps after "
+                             "warm-up; exposed: waits while bytes move; other: what is "
+                             "left. Memory: of the rank that needs most; kinds that "
+                             "peak at different times have more than its peak.");
         cadre_where_excess(out, row, runs->n);
+    }
     free(row);
 }
 

@@ -333,22 +333,16 @@ static double median_of_one(const struct cadre_record *record, int64_t warmup,
     return median;
 }
 
-static int by_size(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 void cadre_record_middle_s(const struct cadre_record *record, int64_t warmup,
-                           double *low, double *high)
+                           int64_t last, double *low, double *high)
 {
     size_t n = 0;
-    double *times = step_times(record, warmup, (int64_t)record->n, &n);
+    double *times = step_times(record, warmup, last, &n);
     *low = *high = NAN;
     if (times && n > 0) {
-        qsort(times, n, sizeof *times, by_size);
-        *low = times[(n - 1) / 4];
-        *high = times[(3 * (n - 1) + 3) / 4];
+        cadre_sort(times, n);
+        *low = cadre_quantile(times, n, 0.25);
+        *high = cadre_quantile(times, n, 0.75);
     }
     free(times);
 }

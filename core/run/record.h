@@ -95,10 +95,10 @@ uint64_t cadre_record_chain(const struct cadre_record *record, int64_t last);
 double cadre_record_median_s(const struct cadre_record *record, int64_t warmup,
                              int64_t last);
 
-/* The middle half of step_s over steps (warmup, n], or of all, as above; NaN without a
- * step, as for independent runs, or without memory. */
+/* The quartiles of step_s over the same steps; NaN without a step, as for independent
+ * runs, or without memory. */
 void cadre_record_middle_s(const struct cadre_record *record, int64_t warmup,
-                           double *low, double *high);
+                           int64_t last, double *low, double *high);
 
 /* Tokens of a step; those of the best instance if there are several. */
 double cadre_record_step_tokens(const struct cadre_record *record);

@@ -8,7 +8,7 @@
 # the same twice, one that does more for a step, and one that the machine has too few cores for
 cat >>"$tmp/text.ini" <<EOF
 [device]
-threads = $(nproc)
+threads = $(cores)
 [compare]
 perturb = no
 piece = 0.02
@@ -128,7 +128,10 @@ grep -q 'The rounds were begun anew' "$tmp/stop/report.md" || fail "stop: the re
 # the order is drawn, and can be had again
 order=$(sed -n 's/^  "order": \([0-9]*\),$/\1/p' "$tmp/stop/report.json")
 [ "${order:-0}" -gt 0 ] || fail "stop: no order in the report"
-places() { sed -n 's/^{"run": "\([a-z]*\)", "round": \([0-9]*\),.*"place": \([0-9]*\),.*/\2 \3 \1/p' "$1"; }
+places() { # the first of each run: whether each has a second one is the machine's
+    sed -n 's/^{"run": "\([a-z]*\)", "round": \([0-9]*\),.*"place": \([01]\),.*/\2 \3 \1/p' "$1"
+}
+[ "$(places "$tmp/stop/pieces.jsonl" | wc -l)" -eq 4 ] || fail "stop: no places of two rounds"
 rounds ordered 0 compare.rounds=1 "compare.order=$order" "$pair"
 cmp <(places "$tmp/stop/pieces.jsonl") <(places "$tmp/ordered/pieces.jsonl") || fail "ordered: another order"
 

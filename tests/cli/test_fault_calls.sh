@@ -106,7 +106,7 @@ SAME=yes faults generate "$clear" "$cadre" generate "$tmp/tiny.ini" --from "$new
 SAME=yes faults options "$clear" "$cadre" options
 faults plugins "$clear" "$cadre" plugins
 faults report "$base" "$cadre" report "$tmp/r"
-faults plan "$clear" "$cadre" plan "$tmp/tiny.ini" --ranks 4 \
+SAME=yes faults plan "$clear" "$cadre" plan "$tmp/tiny.ini" --ranks 4 \
     --hardware "$CADRE_SRC/conf/hardware/h100.ini"
 SAME=yes faults plan-chakra "$clear" "$cadre" plan "$tmp/tiny.ini" --ranks 2 --simulate \
     --hardware "$CADRE_SRC/conf/hardware/h100.ini" --set strategy.stack=ddp:2 --chakra "$tmp/r"

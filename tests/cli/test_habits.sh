@@ -210,9 +210,9 @@ done
 said json "train: text: single on 1 rank \(cpu\), gpt2, [0-9 ]+ parameters, fp32"
 said json "data: $tmp/text.txt \(text\), samples of 32 tokens: [0-9 ]+ to train on, .*takes 2 "
 said json "steps: 1 to 2, each of 4 samples = 128 tokens; [0-9]+ steps are an epoch"
-said json "cores: 1 of $(nproc); memory: about [0-9.]+ MiB needed of [0-9.]+ [MGT]iB free"
+said json "cores: 1 of $(cores); memory: about [0-9.]+ MiB needed of [0-9.]+ [MGT]iB free"
 [ "$(grep -c ' train: ' json.log)" -le 8 ] || fail "a run says too much at its start"
-cores=$(nproc)
+cores=$(cores)
 for key in started sample_tokens steps_per_epoch needed_bytes data_path cores_here; do
     grep -q "\"$key\": " json/summary.json || fail "summary.json: no $key in setup"
 done

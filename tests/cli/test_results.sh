@@ -69,6 +69,10 @@ print train train text.ini --out json --set train.steps=1
 print 'train --dry-run' train text.ini --out none --dry-run
 plan=(plan text.ini --hardware h100 --set train.precision=fp32)
 print plan "${plan[@]}" --ranks 4
+printf '[run]\nextends = text.ini\n[strategy]\nplugin_path = %s\nstack = gossip:2\n' \
+    "$(dirname "$(test_plugin gossip)")" >own.ini
+"$cadre" plan own.ini --ranks 2 --hardware h100 --set train.precision=fp32 --json \
+    >>"printed/cadre plan --json" 2>printed.log || fail "own: $(cat printed.log)"
 print 'plan --explain' "${plan[@]}" --ranks 4 --explain 1 2
 print 'plan --what-if' "${plan[@]}" --ranks 4 --what-if link.bandwidth=+10%
 print 'plan --fit' "${plan[@]}" --ranks 4 --fit
@@ -82,6 +86,8 @@ print help help
 for run in run class; do
     "$cadre" eval "$run/config.ini" --json 2>/dev/null >>"printed/cadre eval --json"
 done
+"$cadre" eval pairs/config.ini --set tune.reference=pairs/checkpoints/step-00000001 --json \
+    2>printed.log >>"printed/cadre eval --json" || fail "eval of pairs: $(cat printed.log)"
 print doctor doctor
 cp "$(test_plugin bad_descriptor)" broken/sample.so
 CADRE_TEST_BAD=magic CADRE_PLUGIN_PATH=$tmp/broken print plugins plugins

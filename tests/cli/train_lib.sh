@@ -208,6 +208,13 @@ start() {
     started+=("$pid")
 }
 
+# cores: how many Cadre uses here, which a limit of CPU time makes fewer than nproc says.
+cores() {
+    local limited
+    limited=$("$cadre" doctor | sed -n 's/.* leaves [0-9.]* cores, used as \([0-9]*\)$/\1/p')
+    echo "${limited:-$(nproc)}"
+}
+
 # start_ranks WHERE NAME [s.k=v]...: ranks 0 and 1 of text.ini, as a launcher would start them,
 # which meet at WHERE; their process ids are in $pids, their logs NAME.RANK.log. Words of
 # before[RANK] come before the program, each[RANK] is a setting more.

@@ -150,7 +150,7 @@ START_TEST(others_on_the_gpu_disturb)
     gather();
     ck_assert_uint_eq(rounds.n_disturbed, 1);
     ck_assert(rounds.round[3].disturbed && rounds.round[3].run == 1);
-    ck_assert_str_eq(rounds.round[3].why, "other processes were on the GPU");
+    ck_assert_str_eq(rounds.round[3].why, "other processes were on its GPUs");
 }
 END_TEST
 

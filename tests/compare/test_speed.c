@@ -308,6 +308,33 @@ START_TEST(what_load_cannot_explain)
 }
 END_TEST
 
+/* Load that never disturbs a round, but always comes with the one that takes longer. */
+START_TEST(load_that_follows_one_is_given_back)
+{
+    const double time[] = {0.1, 0.103, 0.08};
+    make_rounds(time, 3, 8, 0.002);
+    for (size_t i = 0; i < input.n_pieces; i++)
+        pieces[i].load.foreign_s = pieces[i].run == 1 ? 0.04 : 0.005;
+    judge();
+    ck_assert_uint_eq(speed.n_disturbed, 0);
+    ck_assert_int_eq(speed.run[1].verdict, CADRE_SPEED_NO_DIFFERENCE);
+    ck_assert_int_eq(speed.run[1].followed, 1);
+    ck_assert(isnan(speed.run[1].detectable));
+    ck_assert(speed.run[1].speedup.low < 1 && speed.run[1].speedup.high > 1);
+    ck_assert_int_eq(speed.run[2].verdict, CADRE_SPEED_FASTER);
+    ck_assert_int_eq(speed.run[2].followed, 0);
+    ck_assert_int_eq((int)speed.fastest, 2);
+    for (size_t i = 0; i < input.n_pieces;
+         i++) /* the baseline: its speedups are less */
+        pieces[i].load.foreign_s = pieces[i].run == 0 ? 0.04 : 0.005;
+    judge();
+    ck_assert_int_eq(speed.run[2].followed, -1);
+    ck_assert_int_eq(speed.run[1].verdict, CADRE_SPEED_SLOWER);
+    ck_assert_int_eq(speed.run[2].verdict, CADRE_SPEED_FASTER);
+    ck_assert_double_lt(speed.run[2].speedup.low, 1.2);
+}
+END_TEST
+
 /* The same pieces with names exchanged give the mirrored result. */
 START_TEST(labels_do_not_matter)
 {
@@ -397,6 +424,7 @@ START_TEST(runs_without_pieces)
     judge();
     ck_assert_int_eq(speed.run[0].verdict, CADRE_SPEED_NOT_RANKED);
     ck_assert_str_eq(speed.run[0].why, "no other run was timed");
+    ck_assert(speed.run[0].period_s.low > 0); /* nothing was disturbed */
     ck_assert_int_eq((int)speed.fastest, -1);
 }
 END_TEST
@@ -466,6 +494,7 @@ Suite *test_suite(void)
     tcase_add_test(tc, few_undisturbed_rounds_of_many_runs);
     tcase_add_test(tc, what_load_cannot_explain);
     tcase_add_test(tc, no_winner_without_a_verdict);
+    tcase_add_test(tc, load_that_follows_one_is_given_back);
     tcase_add_test(tc, labels_do_not_matter);
     tcase_add_test(tc, overhead_of_more_ranks);
     tcase_add_test(tc, one_piece_a_round);

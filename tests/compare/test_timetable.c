@@ -214,11 +214,29 @@ START_TEST(dear_starts_are_seen)
 }
 END_TEST
 
+START_TEST(an_order_is_given_or_drawn)
+{
+    struct cadre_timetable table, other;
+    ck_assert_int_eq(read_table(&table, "0"), CADRE_OK);
+    other = table;
+    ck_assert_uint_eq(table.order, 0);
+    ck_assert_int_eq(cadre_timetable_draw(&table, &err), CADRE_OK);
+    ck_assert_int_eq(cadre_timetable_draw(&other, &err), CADRE_OK);
+    ck_assert(table.order > 0 && other.order > 0);
+    ck_assert_uint_ne(table.order, other.order); /* but once in four thousand million */
+    config.compare.order = 7;
+    ck_assert_int_eq(cadre_timetable_read(&table, options, &config, &err), CADRE_OK);
+    ck_assert_int_eq(cadre_timetable_draw(&table, &err), CADRE_OK);
+    ck_assert_uint_eq(table.order, 7);
+}
+END_TEST
+
 Suite *test_suite(void)
 {
     Suite *suite = suite_create("timetable");
     TCase *tc = tcase_create("timetable");
     tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_test(tc, an_order_is_given_or_drawn);
     tcase_add_loop_test(tc, a_budget_is_a_time, 0, sizeof budgets / sizeof budgets[0]);
     tcase_add_test(tc, each_run_that_is_not_timed_says_why);
     tcase_add_test(tc, strategies_that_change_training_alike_are_timed);

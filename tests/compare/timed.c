@@ -147,7 +147,7 @@ void timed_fail(struct cadre_comparison *c, size_t i, const char *why)
     run->step_s = run->tokens_per_s = run->bubble_replayed = NAN;
     run->speed = (struct cadre_speed_run){
         nothing, nothing, nothing, nothing, nothing, CADRE_SPEED_NOT_RANKED,
-        NAN,     NAN,     false,   ""};
+        NAN,     NAN,     0,       false,   ""};
     run->efficiency = nothing;
 }
 

@@ -61,7 +61,7 @@ START_TEST(the_page_shows_the_run)
         "exposed: dp",
         "Peak memory by kind",
         "25 %",
-        "0.5 J/token, 8 J a step, package-0; 12 W before",
+        "0.5 J/token, 8 J a step, package-0; idle power 12 W",
         "price of a million tokens",
         "&lt;activations&gt;",
         "href=\"metrics.jsonl\"",

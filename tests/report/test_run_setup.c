@@ -37,9 +37,8 @@ START_TEST(values_by_name)
     ck_assert_str_eq(cadre_run_setup_value(&run, "strategy"), "ddp:2");
     ck_assert_str_eq(cadre_run_setup_value(&run, "ranks"), "2");
     ck_assert_str_eq(cadre_run_setup_value(&run, "MFU"), "25 %");
-    ck_assert_str_eq(
-        cadre_run_setup_value(&run, "energy"),
-        "0.5 J/token, 8 J a step, package-0; 12 W before the start, which are in it");
+    ck_assert_str_eq(cadre_run_setup_value(&run, "energy"),
+                     "0.5 J/token, 8 J a step, package-0; idle power 12 W, included");
     ck_assert_str_eq(cadre_run_setup_value(&run, "failure"), "");
     ck_assert_str_eq(cadre_run_setup_value(&run, "no such thing"), "");
 }

@@ -135,10 +135,12 @@ START_TEST(median_leaves_warm_up_out)
     ck_assert(cadre_record_median_s(&record, 2, 99) == 2);
     ck_assert(cadre_record_median_s(&record, 2, 0) == 0);
     double low, high;
-    cadre_record_middle_s(&record, 2, &low, &high);
-    ck_assert(low == 1 && high == 3);
+    cadre_record_middle_s(&record, 2, 5, &low, &high);
+    ck_assert(low == 1.5 && high == 2.5);
+    cadre_record_middle_s(&record, 2, 4, &low, &high);
+    ck_assert(low == 1.5 && high == 2.5);
     const struct cadre_record none = {0};
-    cadre_record_middle_s(&none, 2, &low, &high);
+    cadre_record_middle_s(&none, 2, 5, &low, &high);
     ck_assert(isnan(low) && isnan(high));
 }
 END_TEST

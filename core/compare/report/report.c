@@ -227,17 +227,35 @@ static void note_round(const struct cadre_comparison *c,
                       round->run < 0 ? "" : c->run[round->run].name);
 }
 
-/* Then only controls show a disturbance. */
-static void note_unknown_load(const struct cadre_speed *speed, struct cadre_text *out)
+static void note_followed(const struct cadre_comparison *c, struct cadre_text *out)
 {
+    for (size_t i = 0; i < c->n; i++) {
+        const struct cadre_compared_run *run = &c->run[i];
+        const struct cadre_compared_run *base = &c->run[c->baseline];
+        const int followed = run->speed.followed;
+        if (!followed || run->speed.verdict == CADRE_SPEED_NOT_RANKED)
+            continue;
+        cadre_text_printf(out,
+                          "More load came with %s than with %s: it is given back, and "
+                          "the interval of the speedup of %s is as much wider.\n",
+                          followed > 0 ? run->name : base->name,
+                          followed > 0 ? base->name : run->name, run->name);
+    }
+}
+
+static void note_unknown_load(const struct cadre_comparison *c, struct cadre_text *out)
+{
+    const struct cadre_speed *speed = &c->speed;
     size_t unknown = 0;
     for (size_t i = 0; i < speed->n_rounds; i++)
         unknown += isnan(speed->round[i].foreign);
     if (unknown > 0)
         cadre_text_printf(out,
                           "What other processes took is not known here in %zu of these "
-                          "rounds: load does not show but by a run's two pieces.\n",
-                          unknown);
+                          "rounds: then %s.\n",
+                          unknown,
+                          c->mirrored ? "only a run's two pieces show a disturbance"
+                                      : "nothing shows a disturbance");
 }
 
 /* How many rounds, and which of them were disturbed by what. */
@@ -249,7 +267,8 @@ static void note_rounds(const struct cadre_comparison *c, struct cadre_text *out
     cadre_text_printf(out, "%zu rounds%s; %zu of them disturbed.\n", speed->n_rounds,
                       c->mirrored ? ", two pieces of each run in each" : "",
                       speed->n_disturbed);
-    note_unknown_load(speed, out);
+    note_unknown_load(c, out);
+    note_followed(c, out);
     if (c->attempts > 0)
         cadre_text_printf(out,
                           "The rounds were begun anew: the pieces of %d earlier "
@@ -316,7 +335,8 @@ static void note_spread(const struct cadre_comparison *c, struct cadre_text *out
         const struct cadre_compared_run *run = &c->run[i];
         char median[32], from[32], to[32];
         double low, high;
-        cadre_record_middle_s(&run->record, c->warmup, &low, &high);
+        cadre_record_middle_s(&run->record, c->warmup, cadre_comparison_last_step(c),
+                              &low, &high);
         if (*run->failure || !isfinite(low) || !isfinite(run->step_s))
             continue;
         cadre_text_printf(out, "%s%s %s (%s to %s)", lead, run->name,

@@ -32,8 +32,8 @@ static void note_energy(const struct cadre_record *record, bool known,
                           scope);
     if (known && scope && isfinite(idle_w))
         cadre_text_printf(out,
-                          "The packages drew %.3g W before the ranks started, which is "
-                          "in it.\n",
+                          "Idle power of the packages, before the ranks started: %.3g "
+                          "W, included.\n",
                           idle_w);
     else if (!(known && scope) && why)
         cadre_text_printf(out, "Energy is not readable here, because %s.\n", why);

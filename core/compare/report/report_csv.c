@@ -7,6 +7,7 @@
 #include "core/base/hash.h"
 #include "core/compare/report/report.h"
 #include "core/compare/verdict/consumption.h"
+#include "core/compare/verdict/figures.h"
 #include "core/page/escape.h"
 
 static const char HEAD[] =
@@ -62,8 +63,11 @@ static void put_speed(struct cadre_text *out, const struct cadre_comparison *c,
     put_number(out, speed->detectable);
     put_number(out, speed->control);
     struct cadre_interval price = {NAN, NAN, NAN};
-    cadre_comparison_price(c, i, &price);
-    put_interval(out, price.value, &price);
+    const ptrdiff_t plain = cadre_comparison_price(c, i, &price);
+    if (plain < 0 || cadre_figures_price(c, i, (size_t)plain) == CADRE_SPEED_NOT_RANKED)
+        price.value = NAN;
+    put_interval(out, price.value,
+                 isnan(price.value) ? &(struct cadre_interval){NAN, NAN, NAN} : &price);
 }
 
 /* "loss_first" to "params" */

@@ -383,7 +383,7 @@ static void put_head(struct cadre_json *json, const struct cadre_comparison *c)
     cadre_json_put_i64(json, "disturbed_rounds", (int64_t)speed->n_disturbed);
     cadre_json_put_bool(json, "despite_load", speed->despite_load);
     cadre_json_put_bool(json, "mirrored", c->mirrored);
-    cadre_json_put_i64(json, "order", (int64_t)c->order);
+    cadre_json_put_f64(json, "order", c->order ? (double)c->order : (double)NAN);
     cadre_json_put_i64(json, "attempts", c->attempts);
     cadre_json_put_f64(json, "margin", c->margin);
     cadre_json_put_f64(json, "target", c->target > 0 ? c->target : (double)NAN);

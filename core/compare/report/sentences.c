@@ -399,8 +399,8 @@ static void say_price(struct cadre_sentences *s, const struct cadre_comparison *
     if (verdict == CADRE_SPEED_NOT_RANKED) {
         cadre_text_printf(&text,
                           "The price of exact mode is not ranked: %.1f %% by these "
-                          "times, 95 %% interval %s",
-                          100 * price->value, range);
+                          "times%s%s",
+                          100 * price->value, *range ? ", 95 % interval " : "", range);
     } else if (verdict == CADRE_SPEED_NO_DIFFERENCE) {
         cadre_text_printf(&text,
                           "No cost of exact mode was shown: %.1f %%, 95 %% interval %s",

@@ -244,13 +244,19 @@ static double read_thermal(const char *root)
 /* ---- GPUs ---- */
 
 /* Lines of numbers. A driver that hangs must not hang the comparison. */
+/* Of the GPUs that ranks may use, where CUDA_VISIBLE_DEVICES lists them by number or
+ * UUID: what runs on the others of the machine is no matter. */
 static FILE *ask_nvidia_smi(const char *query)
 {
-    char command[160];
+    static const char plain[] = "0123456789,-abcdefABCDEFGPU";
+    char command[512];
+    const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+    const bool some = visible && *visible && strlen(visible) < 300 &&
+                      strspn(visible, plain) == strlen(visible) && *visible != '-';
     snprintf(command, sizeof command,
-             "timeout 10 nvidia-smi --format=csv,noheader,nounits %s 2>/dev/null",
-             query);
-    /* NOLINTNEXTLINE(cert-env33-c): the command is made of texts of this file alone */
+             "timeout 10 nvidia-smi --format=csv,noheader,nounits%s%s %s 2>/dev/null",
+             some ? " -i " : "", some ? visible : "", query);
+    /* NOLINTNEXTLINE(cert-env33-c): texts of this file, and the characters above */
     return popen(command, "re");
 }
 

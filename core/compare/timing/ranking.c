@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "core/base/median.h"
 #include "core/base/memory.h"
 
 cadre_status cadre_view_open(struct cadre_view *view, const struct cadre_rounds *rounds,
@@ -35,17 +36,25 @@ bool cadre_view_is_corrected(const struct cadre_view *view, size_t tests)
            ldexp((double)tests, 1 - (int)view->n) <= CADRE_SPEED_ALPHA;
 }
 
-/* Does load follow run b: was there more while it was timed than while a was? A test of
- * its own, as single readings are as rough as the kernel's ticks. */
-static cadre_status follows(const struct cadre_view *view, size_t b, size_t a,
-                            bool *does, struct cadre_error *err)
+/* How much more load there was while b was timed than while a was. */
+static double more_load(const struct cadre_view *view, size_t at, size_t b, size_t a)
+{
+    return cadre_rounds_at(view->rounds, view->row[at], b)->loaded -
+           cadre_rounds_at(view->rounds, view->row[at], a)->loaded;
+}
+
+cadre_status cadre_view_followed(const struct cadre_view *view, size_t b, size_t a,
+                                 double *taken, struct cadre_error *err)
 {
     double more[CADRE_SIGNED_RANK_MAX], p;
+    *taken = 0;
     for (size_t i = 0; i < view->n; i++)
-        more[i] = cadre_rounds_at(view->rounds, view->row[i], b)->loaded -
-                  cadre_rounds_at(view->rounds, view->row[i], a)->loaded;
+        more[i] = more_load(view, i, b, a);
     CADRE_TRY(cadre_signed_rank_above(more, view->n, 0, &p, err));
-    *does = p <= CADRE_SPEED_ALPHA;
+    for (size_t i = 0; i < view->n; i++)
+        more[i] = fmax(0, more[i]);
+    if (p <= CADRE_SPEED_ALPHA)
+        *taken = cadre_median(more, view->n);
     return CADRE_OK;
 }
 
@@ -54,17 +63,14 @@ cadre_status cadre_view_p_faster(const struct cadre_view *view, size_t a, size_t
 {
     double x[CADRE_SIGNED_RANK_MAX];
     cadre_view_log_ratios(view, b, a, x);
-    bool followed;
-    CADRE_TRY(follows(view, b, a, &followed, err));
+    double followed;
+    CADRE_TRY(cadre_view_followed(view, b, a, &followed, err));
     for (size_t i = 0; i < view->n; i++) {
-        const struct cadre_round_value *of_b =
-            cadre_rounds_at(view->rounds, view->row[i], b);
-        const struct cadre_round_value *of_a =
-            cadre_rounds_at(view->rounds, view->row[i], a);
-        if (view->which == CADRE_VIEW_LESS_TAKEN && of_b->taken > 0)
-            x[i] -= of_b->taken;
-        else if (followed)
-            x[i] -= of_b->loaded - of_a->loaded;
+        const double taken = cadre_rounds_at(view->rounds, view->row[i], b)->taken;
+        if (view->which == CADRE_VIEW_LESS_TAKEN && taken > 0)
+            x[i] -= taken;
+        else if (followed > 0)
+            x[i] -= fmax(0, more_load(view, i, b, a));
     }
     CADRE_TRY(cadre_signed_rank_above(x, view->n, log1p(view->input->margin), p, err));
     *p = fmin(1, 2 * *p);

@@ -34,6 +34,12 @@ void cadre_view_log_ratios(const struct cadre_view *view, size_t a, size_t b,
  * few to show anything then: what all rounds show, they must only show again. */
 bool cadre_view_is_corrected(const struct cadre_view *view, size_t tests);
 
+/* Was there more load while b was timed than while a was? A test of its own, as single
+ * readings are as rough as the kernel's ticks. *taken: how much longer, as a logarithm,
+ * the median of b's pieces may have taken for that; 0 where it was not shown. */
+cadre_status cadre_view_followed(const struct cadre_view *view, size_t b, size_t a,
+                                 double *taken, struct cadre_error *err);
+
 /* Two-sided p-value of "a is not faster than b by more than the margin". Load that was
  * shown to follow b is given back to it. */
 cadre_status cadre_view_p_faster(const struct cadre_view *view, size_t a, size_t b,

@@ -137,7 +137,7 @@ static void note_foreign(struct cadre_speed_round *round,
     if (piece && piece->load.gpu_others > 0 && !round->disturbed) {
         round->disturbed = true;
         round->run = (ptrdiff_t)piece->run;
-        snprintf(round->why, sizeof round->why, "other processes were on the GPU");
+        snprintf(round->why, sizeof round->why, "other processes were on its GPUs");
     }
     if (!piece || !(piece->load.wall_s > 0) || isnan(piece->load.foreign_s))
         return;

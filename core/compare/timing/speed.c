@@ -149,6 +149,38 @@ static void agree(const struct cadre_ranking *all, const struct cadre_ranking *q
     }
 }
 
+/* An interval of T of run a / T of run b, as far as load that followed one of them may
+ * have moved it. *followed: -1 where it is a, 1 where b, else 0. */
+static cadre_status give_back(const struct cadre_view *all, size_t a, size_t b,
+                              struct cadre_interval *ratio, int *followed,
+                              struct cadre_error *err)
+{
+    double of_a, of_b;
+    CADRE_TRY(cadre_view_followed(all, a, b, &of_a, err));
+    CADRE_TRY(cadre_view_followed(all, b, a, &of_b, err));
+    ratio->low *= exp(-of_a);
+    ratio->high *= exp(of_b);
+    *followed = of_a > 0 ? -1 : of_b > 0;
+    return CADRE_OK;
+}
+
+/* Of every speedup; what would have been shown is not known then. */
+static cadre_status give_back_all(const struct cadre_view *all, struct cadre_speed *out,
+                                  struct cadre_error *err)
+{
+    const bool *timed = all->rounds->timed;
+    const size_t base = all->input->baseline;
+    for (size_t i = 0; i < out->n_runs; i++) {
+        struct cadre_speed_run *run = &out->run[i];
+        if (i == base || !timed[i] || !timed[base])
+            continue;
+        CADRE_TRY(give_back(all, base, i, &run->speedup, &run->followed, err));
+        if (run->followed)
+            run->detectable = NAN;
+    }
+    return CADRE_OK;
+}
+
 static cadre_status rank_views(const struct cadre_view *all,
                                const struct cadre_view *quiet, struct cadre_speed *out,
                                struct cadre_error *err)
@@ -161,6 +193,7 @@ static cadre_status rank_views(const struct cadre_view *all,
     if (quiet->n < all->n)
         CADRE_TRY_OR(cadre_ranking_init(&of_quiet, quiet, least, err), done);
     agree(&of_all, quiet->n < all->n ? &of_quiet : &of_all, all->rounds->timed, out);
+    rc = give_back_all(all, out, err);
 done:
     cadre_ranking_fini(&of_all);
     cadre_ranking_fini(&of_quiet);
@@ -193,6 +226,15 @@ static cadre_status widen(const struct cadre_view *less_taken, size_t run,
     return CADRE_OK;
 }
 
+static void forget_intervals(struct cadre_speed_run *run)
+{
+    struct cadre_interval *const all[] = {&run->period_s, &run->speedup,
+                                          &run->overhead_s, &run->bubble_fraction,
+                                          &run->comm_exposed_s};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        all[i]->low = all[i]->high = NAN;
+}
+
 /* Only the speedup of what was told has an interval that load cannot explain. */
 static cadre_status widen_all(const struct cadre_view *less_taken,
                               struct cadre_speed *out, struct cadre_error *err)
@@ -201,14 +243,13 @@ static cadre_status widen_all(const struct cadre_view *less_taken,
     const size_t base = less_taken->input->baseline;
     for (size_t i = 0; i < out->n_runs; i++) {
         struct cadre_speed_run *run = &out->run[i];
-        run->period_s.low = run->period_s.high = NAN;
-        run->overhead_s.low = run->overhead_s.high = NAN;
-        run->bubble_fraction.low = run->bubble_fraction.high = NAN;
-        run->comm_exposed_s.low = run->comm_exposed_s.high = NAN;
-        if (run->verdict == CADRE_SPEED_NOT_RANKED)
-            run->speedup.low = run->speedup.high = NAN;
-        else if (i != base && timed[i] && timed[base])
-            CADRE_TRY(widen(less_taken, i, &run->speedup, err));
+        struct cadre_interval speedup = run->speedup;
+        forget_intervals(run);
+        if (run->verdict == CADRE_SPEED_NOT_RANKED || i == base || !timed[i] ||
+            !timed[base])
+            continue;
+        CADRE_TRY(widen(less_taken, i, &speedup, err));
+        run->speedup = speedup;
     }
     return CADRE_OK;
 }
@@ -266,6 +307,17 @@ done:
     return rc;
 }
 
+/* Too few rounds were undisturbed. */
+static cadre_status rank_disturbed(const struct cadre_view *all,
+                                   struct cadre_speed *out, struct cadre_error *err)
+{
+    if (!all->input->undisturbed)
+        return rank_less_taken(all, out, err);
+    for (size_t i = 0; i < out->n_runs; i++)
+        forget_intervals(&out->run[i]);
+    return CADRE_OK;
+}
+
 static void fill_unknown(struct cadre_speed_run *run)
 {
     const struct cadre_interval none = {NAN, NAN, NAN};
@@ -321,8 +373,8 @@ cadre_status cadre_speed_judge(const struct cadre_speed_input *input,
     CADRE_TRY_OR(fill_runs(&all, &quiet, why, &made, err), fail);
     if (!*why)
         CADRE_TRY_OR(rank_views(&all, &quiet, &made, err), fail);
-    else if (all.n >= CADRE_ROUNDS_LEAST && !input->undisturbed)
-        CADRE_TRY_OR(rank_less_taken(&all, &made, err), fail);
+    else if (quiet.n < CADRE_ROUNDS_LEAST && all.n >= CADRE_ROUNDS_LEAST)
+        CADRE_TRY_OR(rank_disturbed(&all, &made, err), fail);
     made.round = rounds.round;
     made.n_rounds = rounds.n;
     made.n_disturbed = rounds.n_disturbed;
@@ -361,6 +413,7 @@ static cadre_status judge_pair(const struct cadre_rounds *rounds,
     struct cadre_view all, quiet;
     enum cadre_speed_verdict of_all, of_quiet;
     struct cadre_interval logs;
+    int followed;
     *ratio = (struct cadre_interval){NAN, NAN, NAN};
     *verdict = CADRE_SPEED_NOT_RANKED;
     if (!rounds->timed[a] || !rounds->timed[b])
@@ -370,8 +423,11 @@ static cadre_status judge_pair(const struct cadre_rounds *rounds,
     cadre_view_log_ratios(&all, a, b, x);
     CADRE_TRY(cadre_signed_rank_interval(x, all.n, CADRE_SPEED_ALPHA, &logs, err));
     *ratio = (struct cadre_interval){exp(logs.value), exp(logs.low), exp(logs.high)};
-    if (quiet.n < CADRE_ROUNDS_LEAST)
+    if (quiet.n < CADRE_ROUNDS_LEAST) {
+        ratio->low = ratio->high = NAN;
         return CADRE_OK;
+    }
+    CADRE_TRY(give_back(&all, a, b, ratio, &followed, err));
     CADRE_TRY(pair_verdict(&all, a, b, &of_all, err));
     CADRE_TRY(pair_verdict(&quiet, a, b, &of_quiet, err));
     *verdict = of_all == of_quiet ? of_all : CADRE_SPEED_NO_DIFFERENCE;

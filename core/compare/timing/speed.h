@@ -10,13 +10,14 @@
  * A round is disturbed, whatever its ratios say, where other processes and the
  * hypervisor took more than 5 % of a core in a piece, or a control lies further than 3
  * MAD (as standard deviations) from those of the other rounds, of its run as of all
- * runs, and further than the margin. If controls do so in more than a third of the
- * rounds they are no outliers but the noise that the intervals have in them, and
- * disturb nothing. Every verdict is made with and without the disturbed rounds; where
- * the two differ, no difference was shown. Fewer than six rounds that are not
- * disturbed: not ranked. So a false alarm needs one of the exact test of all rounds,
- * whatever is taken for disturbed. Where the undisturbed ones are too few for Holm's
- * correction to reject at all they are asked for each pair by itself, at 5 %.
+ * runs, and further than the margin, or other processes were on a GPU. If controls do
+ * so in more than a third of the rounds they are no outliers but the noise that the
+ * intervals have in them, and disturb nothing. Every verdict is made with and without
+ * the disturbed rounds; where the two differ, no difference was shown. Fewer than six
+ * rounds that are not disturbed: not ranked. So a false alarm needs one of the exact
+ * test of all rounds, whatever is taken for disturbed. Where the undisturbed ones are
+ * too few for Holm's correction to reject at all they are asked for each pair by
+ * itself, at 5 %.
  *
  * With fewer than six undisturbed rounds a verdict is still made where the load of CPUs
  * cannot explain it. A process that was busy for a share f of a piece's timed steps
@@ -24,7 +25,13 @@
  * time. In every disturbed round the slower run's time is multiplied by (1 - f)^2 and
  * by the root of its faster piece over its slower one. What all rounds show after Holm
  * and in spite of that is told, with intervals of speedup that are wider by as much,
- * and no others; all else is not ranked. On GPUs nothing is told so.
+ * and no others; all else is not ranked and has no intervals. On GPUs nothing is told
+ * so.
+ *
+ * Load may follow one run, also where it disturbs no round. Where more of it was shown
+ * to come with the slower run of a pair (the signed-rank test on its shares of the
+ * timed steps), what it had more in a round is given back to it in the same way, and
+ * the interval of the speedup reaches as much further.
  *
  * Against the baseline a run is faster or slower if the interval of its speedup lies
  * beyond the margin, after Holm over all runs. A run is the fastest if it is faster
@@ -72,6 +79,7 @@ struct cadre_speed_run {
                           baseline */
     double control; /* half the middle 95 % of its controls, as a ratio - 1: what the
                        same program differs by from itself */
+    int followed; /* by load: 1 it, -1 the baseline, 0 neither was shown to be */
     bool leading; /* in the set that may be the fastest; false where nothing is ranked
                    */
     char why[160]; /* why not ranked, "" otherwise */

@@ -44,7 +44,7 @@ static void add_row(struct cadre_text_table *table, const struct cadre_cost *cos
         cadre_text_table_addf(table, "%.2f", c.price);
 }
 
-static void print_rows(const struct cadre_cost *cost,
+static bool print_rows(const struct cadre_cost *cost,
                        const struct cadre_plan_search *search,
                        const struct cadre_plan_question *question,
                        const struct cadre_intervals *intervals, size_t top, FILE *out)
@@ -61,11 +61,12 @@ static void print_rows(const struct cadre_cost *cost,
         cadre_text_table_add(&table, heads[k]);
     for (size_t i = 0; i < search->legal && i < top; i++)
         add_row(&table, cost, &search->found[i], i + 1, question, intervals);
-    cadre_text_table_write(&table, out);
+    const bool whole = cadre_text_table_write(&table, out);
     cadre_text_table_fini(&table);
+    return whole;
 }
 
-void cadre_cost_print(const struct cadre_cost *cost,
+bool cadre_cost_print(const struct cadre_cost *cost,
                       const struct cadre_plan_search *search,
                       const struct cadre_plan_question *question,
                       const struct cadre_intervals *intervals, size_t top, FILE *out)
@@ -78,12 +79,13 @@ void cadre_cost_print(const struct cadre_cost *cost,
         "forecast, not measured: %.4g tokens in steps of %lld x %lld on %lld devices%s",
         cost->tokens, (long long)question->from.global_batch,
         (long long)question->transformer.context, (long long)question->ranks, price);
-    print_rows(cost, search, question, intervals, top, out);
+    const bool whole = print_rows(cost, search, question, intervals, top, out);
     if (search->legal == 0)
         fputs("no candidate can run\n", out);
     if (cost->price_per_hour <= 0)
         cadre_terminal_printf(out, "no price: give price_per_hour in [device] of the "
                                    "hardware file, or --price");
+    return whole;
 }
 
 cadre_status cadre_cost_print_json(const struct cadre_cost *cost,

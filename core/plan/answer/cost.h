@@ -21,8 +21,9 @@ struct cadre_cost_of cadre_cost_of(const struct cadre_cost *cost,
                                    const struct cadre_plan_question *question,
                                    double seconds);
 
-/* Of the `top` best candidates, with the ends of their interval. */
-void cadre_cost_print(const struct cadre_cost *cost,
+/* Of the `top` best candidates, with the ends of their interval. False: there was no
+ * memory for the table; so in the headers beside this one. */
+bool cadre_cost_print(const struct cadre_cost *cost,
                       const struct cadre_plan_search *search,
                       const struct cadre_plan_question *question,
                       const struct cadre_intervals *intervals, size_t top, FILE *out);

@@ -145,7 +145,7 @@ static void add_fit(struct cadre_text_table *table, const char *name,
     cadre_text_table_addf(table, "%.1f", fit->bytes / GIB);
 }
 
-static void print_form(const struct cadre_plan_found *f,
+static bool print_form(const struct cadre_plan_found *f,
                        const struct cadre_plan_question *question,
                        const struct cadre_hardware *hw, FILE *out)
 {
@@ -164,11 +164,12 @@ static void print_form(const struct cadre_plan_found *f,
         cadre_text_table_add(&table, heads[k]);
     for (int i = 0; i < CADRE_FIT_KINDS; i++)
         add_fit(&table, cadre_fit_name((enum cadre_fit_kind)i), &fit[i]);
-    cadre_text_table_write(&table, out);
+    const bool whole = cadre_text_table_write(&table, out);
     cadre_text_table_fini(&table);
+    return whole;
 }
 
-void cadre_fit_print(const struct cadre_plan_search *search,
+bool cadre_fit_print(const struct cadre_plan_search *search,
                      const struct cadre_plan_found *found,
                      const struct cadre_plan_question *question,
                      const struct cadre_hardware *hw, FILE *out)
@@ -180,9 +181,8 @@ void cadre_fit_print(const struct cadre_plan_search *search,
         "%.1f GiB (%.4g less reserve_gib = %.4g), the others as they are",
         hw->device.memory_gib - hw->device.reserve_gib, hw->device.memory_gib,
         hw->device.reserve_gib);
-    print_form(found, question, hw, out);
-    if (least != found)
-        print_form(least, question, hw, out);
+    const bool whole = print_form(found, question, hw, out);
+    return (least == found || print_form(least, question, hw, out)) && whole;
 }
 
 static void put_form(struct cadre_json *j, const struct cadre_plan_found *f,

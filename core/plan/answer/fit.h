@@ -29,7 +29,7 @@ void cadre_fit(struct cadre_fit out[CADRE_FIT_KINDS],
                const struct cadre_hardware *hw);
 
 /* Of the candidate as it is, and in the form of its stack that needs least memory. */
-void cadre_fit_print(const struct cadre_plan_search *search,
+bool cadre_fit_print(const struct cadre_plan_search *search,
                      const struct cadre_plan_found *found,
                      const struct cadre_plan_question *question,
                      const struct cadre_hardware *hw, FILE *out);

@@ -82,7 +82,7 @@ static void add_point(struct cadre_text_table *table,
     cadre_text_table_addf(table, "%.1f %%", 100 * p->efficiency);
 }
 
-void cadre_growth_print(const struct cadre_growth_point *points, size_t n,
+bool cadre_growth_print(const struct cadre_growth_point *points, size_t n,
                         const struct cadre_intervals *intervals, FILE *out)
 {
     static const char *const heads[] = {"ranks",  "stack",    "stage",    "micro",
@@ -97,12 +97,13 @@ void cadre_growth_print(const struct cadre_growth_point *points, size_t n,
         cadre_text_table_add(&table, heads[k]);
     for (size_t i = 0; i < n; i++)
         add_point(&table, &points[i], intervals);
-    cadre_text_table_write(&table, out);
+    const bool whole = cadre_text_table_write(&table, out);
     cadre_text_table_fini(&table);
     for (size_t i = 0; i < n; i++)
         if (points[i].legal == 0)
             cadre_terminal_printf(out, "on %lld ranks nothing can run: %s",
                                   (long long)points[i].ranks, points[i].best.refused);
+    return whole;
 }
 
 cadre_status cadre_growth_print_json(const struct cadre_growth_point *points, size_t n,

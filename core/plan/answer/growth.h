@@ -21,7 +21,7 @@ enum { CADRE_GROWTH_POINTS = 32 };
 cadre_status cadre_growth(struct cadre_growth_point out[CADRE_GROWTH_POINTS], size_t *n,
                           struct cadre_plan_question question, const int64_t range[2],
                           const struct cadre_hardware *hw, struct cadre_error *err);
-void cadre_growth_print(const struct cadre_growth_point *points, size_t n,
+bool cadre_growth_print(const struct cadre_growth_point *points, size_t n,
                         const struct cadre_intervals *intervals, FILE *out);
 cadre_status cadre_growth_print_json(const struct cadre_growth_point *points, size_t n,
                                      const struct cadre_intervals *intervals,

@@ -127,7 +127,7 @@ static void add_answer(struct cadre_text_table *table, const struct cadre_what_i
         cadre_text_table_add(table, "the same");
 }
 
-void cadre_what_if_print(const struct cadre_what_if *w, size_t n, FILE *out)
+bool cadre_what_if_print(const struct cadre_what_if *w, size_t n, FILE *out)
 {
     static const char *const heads[] = {"change", "s before",     "s after",
                                         "",       "order turned", "then the best"};
@@ -140,10 +140,11 @@ void cadre_what_if_print(const struct cadre_what_if *w, size_t n, FILE *out)
         cadre_text_table_add(&table, heads[k]);
     for (size_t i = 0; i < n; i++)
         add_answer(&table, &w[i]);
-    cadre_text_table_write(&table, out);
+    const bool whole = cadre_text_table_write(&table, out);
     cadre_text_table_fini(&table);
     cadre_terminal_printf(
         out, "order turned: of the pairs among the first 200 candidates that run");
+    return whole;
 }
 
 cadre_status cadre_what_if_print_json(const struct cadre_what_if *w, size_t n,

@@ -23,7 +23,7 @@ cadre_status cadre_what_if(struct cadre_what_if **out, size_t *n,
                            const struct cadre_plan_question *question,
                            const struct cadre_hardware *hw, char *const *changes,
                            struct cadre_error *err);
-void cadre_what_if_print(const struct cadre_what_if *answer, size_t n, FILE *out);
+bool cadre_what_if_print(const struct cadre_what_if *answer, size_t n, FILE *out);
 cadre_status cadre_what_if_print_json(const struct cadre_what_if *answer, size_t n,
                                       FILE *out);
 
