@@ -300,7 +300,7 @@ END_TEST
  * wins. */
 START_TEST(one_of_many_differs)
 {
-    int times = test_lean() ? 50 : 1000;
+    int times = test_lean() ? 300 : 1000;
     for (size_t runs = 4; runs <= 8; runs += 4)
         for (size_t i = 0; i < NOISES; i++) {
             struct trial trial = {&noises[i], runs, 0.02, 0, 1.05, false};
