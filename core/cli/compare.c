@@ -176,9 +176,8 @@ static const struct cadre_cli_option options[] = {
      .kind = CADRE_CLI_FILE,
      .field = CADRE_CLI_FIELD(predict),
      .help =
-         "set forecasts of this hardware file, or of one that comes with Cadre, such as "
-         "h100, beside what is measured, and log their "
-         "errors in predictions.tsv"},
+         "set forecasts of this hardware file, or of one that comes with Cadre (h100), "
+         "beside what is measured, and log their errors in predictions.tsv"},
     {.name = "--json",
      .field = CADRE_CLI_FIELD(json),
      .help = "print one JSON object at the end: folder, status, figures of each run"},

@@ -71,6 +71,20 @@ static double there(const struct cadre_plan_answers *a)
 enum { ALL = 8, TRIES = 128 };
 static const double PIECES = 1048576;
 
+/* What a plan was refused for, into `refused`; but a lack of memory here says nothing
+ * of the candidate. */
+static cadre_status refuse(cadre_status rc, const struct cadre_error *why,
+                           char *refused, size_t size, struct cadre_error *err)
+{
+    if (rc == CADRE_E_RESOURCE) {
+        if (err)
+            *err = *why;
+        return rc;
+    }
+    snprintf(refused, size, "%.*s", (int)size - 1, why->text);
+    return CADRE_OK;
+}
+
 static cadre_status ask(const struct cadre_plan_answers *a, struct cadre_plan_found *f,
                         struct cadre_error *err)
 {
@@ -82,10 +96,8 @@ static cadre_status ask(const struct cadre_plan_answers *a, struct cadre_plan_fo
     const bool all = ranks <= ALL;
     const int every = all ? 1 : (int)(ranks / f->candidate.pipeline);
     const cadre_status rc = cadre_inquiry(options, (int)ranks, every, &said, &why);
-    if (rc != CADRE_OK) {
-        snprintf(f->refused, sizeof f->refused, "%.95s", why.text);
-        return CADRE_OK;
-    }
+    if (rc != CADRE_OK)
+        return refuse(rc, &why, f->refused, sizeof f->refused, err);
     f->asked = (double)said.bytes + (all ? 0 : PIECES);
     if (counts_bytes(a) && f->asked > there(a))
         snprintf(f->refused, sizeof f->refused,
@@ -170,10 +182,8 @@ cadre_status cadre_plan_ask_own(struct cadre_plan_answers *a, struct cadre_error
     cadre_log_set_level(CADRE_LOG_ERROR);
     const cadre_status rc = cadre_inquiry(
         options, strchr(text, '*') ? (int)a->question.ranks : 0, 1, &said, &why);
-    if (rc != CADRE_OK) {
-        snprintf(own->refused, sizeof own->refused, "%.255s", why.text);
-        return CADRE_OK;
-    }
+    if (rc != CADRE_OK)
+        return refuse(rc, &why, own->refused, sizeof own->refused, err);
     own->ranks = said.ranks;
     own->tensor = said.tensor;
     own->blocks = said.blocks;
