@@ -8,7 +8,9 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { PATH_BYTES = 4096 };
+#include "core/base/cgroup.h"
+
+enum { PATH_BYTES = 16384 };
 
 /* One or two numbers of a file's first line; false where the first is none, as "max"
  * is.
@@ -27,64 +29,25 @@ static bool read_numbers(const char *path, double *first, double *second)
     return true;
 }
 
-/* The least limit of `group` and the groups above it. In a container the names are the
- * host's, and only the mount itself is there to be read. */
-static double quota_below(const char *mount, const char *group, bool v2)
+/* Lowers the least limit to this group's. */
+static void limit_by(const char *folder, int version, void *context)
 {
-    char name[PATH_BYTES / 4], path[PATH_BYTES];
-    double least = INFINITY, quota, period, none;
-    snprintf(name, sizeof name, "%s", group);
-    for (char *slash = name; slash;) {
-        const size_t len = strlen(name);
-        if (len > 0 && name[len - 1] == '/') /* "/" is the mount itself */
-            name[len - 1] = '\0';
-        snprintf(path, sizeof path, "%s%s/%s", mount, name,
-                 v2 ? "cpu.max" : "cpu.cfs_quota_us");
-        bool limited = read_numbers(path, &quota, &period);
-        snprintf(path, sizeof path, "%s%s/cpu.cfs_period_us", mount, name);
-        if (!v2)
-            limited = limited && read_numbers(path, &period, &none);
-        if (limited && quota > 0 && period > 0)
-            least = fmin(least, quota / period);
-        slash = strrchr(name, '/');
-        if (slash)
-            *slash = '\0';
-    }
-    return least;
-}
-
-/* Is "cpu" in the list a,b,c? */
-static bool has_cpu(const char *controllers)
-{
-    for (const char *at = controllers; at; at = strchr(at, ',')) {
-        at += *at == ',';
-        if (strncmp(at, "cpu", 3) == 0 && (at[3] == ',' || !at[3]))
-            return true;
-    }
-    return false;
+    double *least = context, quota, period, none;
+    char path[PATH_BYTES];
+    snprintf(path, sizeof path, "%s/%s", folder,
+             version == 2 ? "cpu.max" : "cpu.cfs_quota_us");
+    bool limited = read_numbers(path, &quota, &period);
+    snprintf(path, sizeof path, "%s/cpu.cfs_period_us", folder);
+    if (version == 1)
+        limited = limited && read_numbers(path, &period, &none);
+    if (limited && quota > 0 && period > 0)
+        *least = fmin(*least, quota / period);
 }
 
 double cadre_cores_quota(const char *root)
 {
-    char line[PATH_BYTES / 4], mount[PATH_BYTES / 2];
     double least = INFINITY;
-    snprintf(mount, sizeof mount, "%s/proc/self/cgroup", root);
-    FILE *file = fopen(mount, "re");
-    while (file && fgets(line, sizeof line, file)) {
-        line[strcspn(line, "\n")] = '\0';
-        char *controllers = strchr(line, ':');
-        char *group = controllers ? strchr(controllers + 1, ':') : NULL;
-        if (!group)
-            continue;
-        *group++ = '\0';
-        const bool v2 = !*++controllers;
-        snprintf(mount, sizeof mount, "%s/sys/fs/cgroup%s%s", root, v2 ? "" : "/",
-                 controllers);
-        if (v2 || has_cpu(controllers))
-            least = fmin(least, quota_below(mount, group, v2));
-    }
-    if (file)
-        fclose(file);
+    cadre_cgroup_walk(root, "cpu", limit_by, &least);
     return least;
 }
 
@@ -137,36 +100,28 @@ static bool read_list(const char *path, cpu_set_t *out)
     return read && cadre_cores_parse(line, out);
 }
 
-/* "0::/path" is cgroup v2's line; "N:...cpuset...:/path" v1's. */
-static bool read_cgroup(cpu_set_t *out)
+/* The cores of the first group that has a list of them. */
+struct group_cores {
+    cpu_set_t *set;
+    bool found;
+};
+
+static void read_group(const char *folder, int version, void *context)
 {
-    char line[4096], path[4608];
-    bool found = false;
-    FILE *file = fopen("/proc/self/cgroup", "re");
-    while (file && !found && fgets(line, sizeof line, file)) {
-        char *controllers = strchr(line, ':');
-        char *group = controllers ? strchr(controllers + 1, ':') : NULL;
-        if (!group)
-            continue;
-        *group++ = '\0';
-        group[strcspn(group, "\n")] = '\0';
-        bool v1 = strstr(controllers, "cpuset") != NULL;
-        if (!v1 && strncmp(line, "0:", 2) != 0)
-            continue;
-        snprintf(path, sizeof path, "/sys/fs/cgroup%s%s/%s", v1 ? "/cpuset" : "", group,
-                 v1 ? "cpuset.effective_cpus" : "cpuset.cpus.effective");
-        found = read_list(path, out);
-    }
-    if (file)
-        fclose(file);
-    return found;
+    struct group_cores *cores = context;
+    char path[PATH_BYTES];
+    snprintf(path, sizeof path, "%s/%s", folder,
+             version == 2 ? "cpuset.cpus.effective" : "cpuset.effective_cpus");
+    cores->found = cores->found || read_list(path, cores->set);
 }
 
 void cadre_cores_job(cpu_set_t *out)
 {
     cpu_set_t own;
+    struct group_cores group = {.set = out};
     CPU_ZERO(out);
-    if (!read_cgroup(out) && !read_list("/sys/devices/system/cpu/online", out))
+    cadre_cgroup_walk("", "cpuset", read_group, &group);
+    if (!group.found && !read_list("/sys/devices/system/cpu/online", out))
         CPU_ZERO(out);
     if (sched_getaffinity(0, sizeof own, &own) == 0)
         CPU_OR(out, out, &own);

@@ -7,6 +7,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "core/base/cgroup.h"
+
 /* The number behind `key` in a file of lines "key number", of the first line where key
  * is NULL; false for none, also for "max". */
 static bool read_number(const char *path, const char *key, uint64_t *out)
@@ -33,72 +35,24 @@ static bool read_number(const char *path, const char *key, uint64_t *out)
 static bool read_at(const char *folder, const char *name, const char *key,
                     uint64_t *out)
 {
-    char path[4608];
+    char path[16384];
     const int n = snprintf(path, sizeof path, "%s/%s", folder, name);
     return n > 0 && (size_t)n < sizeof path && read_number(path, key, out);
 }
 
-/* Names of the files of one version of cgroups. */
-struct files {
-    const char *limit, *used, *cache;
-};
-
-/* Lower *left to what this group's limit leaves. */
-static void limit_by(const char *folder, const struct files *files, uint64_t *left)
+/* Lowers what is left to what this group's limit leaves. */
+static void limit_by(const char *folder, int version, void *context)
 {
-    uint64_t limit, used, cache = 0;
-    if (!read_at(folder, files->limit, NULL, &limit) ||
-        !read_at(folder, files->used, NULL, &used))
+    const bool v2 = version == 2;
+    uint64_t limit, used, cache = 0, *left = context;
+    if (!read_at(folder, v2 ? "memory.max" : "memory.limit_in_bytes", NULL, &limit) ||
+        !read_at(folder, v2 ? "memory.current" : "memory.usage_in_bytes", NULL, &used))
         return;
-    read_at(folder, "memory.stat", files->cache, &cache);
+    read_at(folder, "memory.stat", v2 ? "inactive_file" : "total_inactive_file",
+            &cache);
     used -= cache < used ? cache : used;
     const uint64_t here = limit > used ? limit - used : 0;
     *left = here < *left ? here : *left;
-}
-
-/* The group and all above it, up to `mount`. In a container the path may be that of the
- * host, which is not there: then the mount alone counts. */
-static void limit_by_all(const char *mount, char *group, const struct files *files,
-                         uint64_t *left)
-{
-    char folder[4352];
-    for (;;) {
-        snprintf(folder, sizeof folder, "%s%s", mount, group);
-        limit_by(folder, files, left);
-        char *slash = strrchr(group, '/');
-        if (!slash)
-            return;
-        *slash = 0;
-    }
-}
-
-static uint64_t left_by_cgroup(const char *root)
-{
-    static const struct files v2 = {"memory.max", "memory.current", "inactive_file"};
-    static const struct files v1 = {"memory.limit_in_bytes", "memory.usage_in_bytes",
-                                    "total_inactive_file"};
-    char line[4096], path[4200];
-    uint64_t left = UINT64_MAX;
-    snprintf(path, sizeof path, "%s/proc/self/cgroup", root);
-    FILE *file = fopen(path, "re");
-    while (file && fgets(line, sizeof line, file)) {
-        /* "0::/path" is version 2, "N:memory:/path" version 1 */
-        char *controllers = strchr(line, ':');
-        char *group = controllers ? strchr(controllers + 1, ':') : NULL;
-        if (!group)
-            continue;
-        *group++ = 0;
-        group[strcspn(group, "\n")] = 0;
-        const bool memory = strstr(controllers, "memory") != NULL;
-        if (!memory && strcmp(controllers, ":") != 0)
-            continue;
-        snprintf(path, sizeof path, "%s/sys/fs/cgroup%s", root,
-                 memory ? "/memory" : "");
-        limit_by_all(path, group, memory ? &v1 : &v2, &left);
-    }
-    if (file)
-        fclose(file);
-    return left;
 }
 
 /* What the limit of addresses leaves besides those that are mapped; at least 1. */
@@ -122,7 +76,8 @@ bool cadre_free_memory_read(const char *root, struct cadre_free_memory *out)
     snprintf(path, sizeof path, "%s/proc/meminfo", root);
     const uint64_t available =
         read_number(path, "MemAvailable", &kib) ? kib * 1024 : UINT64_MAX;
-    const uint64_t left = left_by_cgroup(root);
+    uint64_t left = UINT64_MAX;
+    cadre_cgroup_walk(root, "memory", limit_by, &left);
     const bool by_group = left < available;
     *out = (struct cadre_free_memory){
         .bytes = by_group ? left : available,

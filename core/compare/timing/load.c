@@ -10,10 +10,11 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "core/base/cgroup.h"
 #include "core/base/clock.h"
 #include "core/compare/timing/load_private.h"
 
-enum { PATH_BYTES = 1024, MISSING_CORES = 64 };
+enum { PATH_BYTES = 16384, MISSING_CORES = 64 };
 #define LEAST_WALL_S 0.05 /* less is too few ticks to see whether they stand still */
 
 /* Opens root/format; NULL where it is not there. */
@@ -137,65 +138,28 @@ static double keyed_value(FILE *file, const char *key)
     return found;
 }
 
-/* The time that cpu.stat of `group` and of the groups above it report: the limit may be
- * one of theirs. In a container the names are the host's, and only the mount itself is
- * there to be read. */
-static double throttled_below(const char *root, const char *mount, const char *group,
-                              const char *key, double unit_s)
-{
-    char name[PATH_BYTES / 2];
-    double sum = NAN;
-    snprintf(name, sizeof name, "%s", group);
-    for (size_t len = strlen(name);; len = strlen(name)) {
-        if (len > 0 && name[len - 1] == '/') /* "/" is the mount itself */
-            name[len - 1] = 0;
-        double value = keyed_value(open_below(root, "%s%s/cpu.stat", mount, name), key);
-        if (!isnan(value))
-            sum = (isnan(sum) ? 0 : sum) + unit_s * value;
-        char *slash = strrchr(name, '/');
-        if (!slash)
-            break;
-        slash[0] = 0;
-    }
-    return sum;
-}
+/* By version of cgroups, NaN without a counter: of the group and those above it, as the
+ * limit may be one of theirs. */
+struct throttled {
+    double v1_s, v2_s;
+};
 
-/* Is `name` in the list a,b,c? */
-static bool listed(const char *list, const char *name)
+static void add_throttled(const char *folder, int version, void *context)
 {
-    size_t len = strlen(name);
-    for (const char *at = list; at; at = strchr(at, ',')) {
-        at += *at == ',';
-        if (strncmp(at, name, len) == 0 && (at[len] == ',' || !at[len]))
-            return true;
-    }
-    return false;
+    struct throttled *sum = context;
+    const double value =
+        keyed_value(open_below(folder, "/cpu.stat"),
+                    version == 2 ? "throttled_usec" : "throttled_time");
+    double *into = version == 2 ? &sum->v2_s : &sum->v1_s;
+    if (!isnan(value))
+        *into = (isnan(*into) ? 0 : *into) + value * (version == 2 ? 1e-6 : 1e-9);
 }
 
 static double read_throttled(const char *root)
 {
-    char line[PATH_BYTES];
-    double v1 = NAN, v2 = NAN;
-    FILE *file = open_below(root, "/proc/self/cgroup");
-    while (file && fgets(line, sizeof line, file)) {
-        line[strcspn(line, "\n")] = 0;
-        char *controllers = strchr(line, ':'), *group = NULL;
-        if (controllers)
-            group = strchr(++controllers, ':');
-        if (!group)
-            continue;
-        *group++ = 0;
-        if (!*controllers) {
-            v2 = throttled_below(root, "/sys/fs/cgroup", group, "throttled_usec", 1e-6);
-        } else if (listed(controllers, "cpu")) {
-            char mount[PATH_BYTES + 32];
-            snprintf(mount, sizeof mount, "/sys/fs/cgroup/%s", controllers);
-            v1 = throttled_below(root, mount, group, "throttled_time", 1e-9);
-        }
-    }
-    if (file)
-        fclose(file);
-    return isnan(v2) ? v1 : v2;
+    struct throttled sum = {NAN, NAN};
+    cadre_cgroup_walk(root, "cpu", add_throttled, &sum);
+    return isnan(sum.v2_s) ? sum.v1_s : sum.v2_s;
 }
 
 /* ---- clocks and heat ---- */
@@ -243,9 +207,9 @@ static double read_thermal(const char *root)
 
 /* ---- GPUs ---- */
 
-/* Lines of numbers. A driver that hangs must not hang the comparison. */
-/* Of the GPUs that ranks may use, where CUDA_VISIBLE_DEVICES lists them by number or
- * UUID: what runs on the others of the machine is no matter. */
+/* Lines of numbers; a driver that hangs must not hang the comparison. Of the GPUs that
+ * ranks may use, where CUDA_VISIBLE_DEVICES lists them by number or UUID: what runs on
+ * the others of the machine is no matter. */
 static FILE *ask_nvidia_smi(const char *query)
 {
     static const char plain[] = "0123456789,-abcdefABCDEFGPU";
