@@ -39,6 +39,12 @@ void cadre_text_table_addf(struct cadre_text_table *table, const char *format, .
     cadre_text_fini(&text);
 }
 
+void cadre_text_table_add_row(struct cadre_text_table *table, const char *const *text)
+{
+    for (size_t k = 0; k < table->columns; k++)
+        cadre_text_table_add(table, text[k]);
+}
+
 void cadre_text_table_fini(struct cadre_text_table *table)
 {
     for (size_t i = 0; i < table->n; i++)

@@ -28,6 +28,9 @@ void cadre_text_table_add(struct cadre_text_table *table, const char *text);
 void cadre_text_table_addf(struct cadre_text_table *table, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* Add a whole row, such as the heads: `text` has table->columns. [any thread] */
+void cadre_text_table_add_row(struct cadre_text_table *table, const char *const *text);
+
 /* Append the table in lines of `screen` characters, if leaving out spare columns, or
  * wrapping, makes that possible; characters are counted as UTF-8. The heads of what was
  * left out are appended to `left_out`: "memory, ranks". Sets out->failed as the

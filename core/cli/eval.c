@@ -56,13 +56,6 @@ static void print_line(struct outcome *o, const char *name, const char *fmt, ...
     cadre_text_fini(&text);
 }
 
-static void put_number(struct cadre_text_table *table, int decimals, double value)
-{
-    char text[32];
-    snprintf(text, sizeof text, "%.*f", decimals, value);
-    cadre_text_table_add(table, text);
-}
-
 static void print_classes(struct outcome *o)
 {
     static const char *const heads[] = {"class", "sensitivity", "pos. pred.", "F1",
@@ -70,25 +63,19 @@ static void print_classes(struct outcome *o)
     enum { COLUMNS = sizeof heads / sizeof heads[0] };
     static const bool is_text[COLUMNS] = {true};
     struct cadre_text_table table = {.columns = COLUMNS, .is_text = is_text};
-    struct cadre_text out = {0}, left_out = {0};
-    for (size_t k = 0; k < COLUMNS; k++)
-        cadre_text_table_add(&table, heads[k]);
+    cadre_text_table_add_row(&table, heads);
     for (int64_t c = 0; c < o->eval.classes; c++) {
         const struct cadre_class_counts *n = &o->eval.count[c];
         cadre_text_table_add(&table, cadre_dataset_class_name(o->spec->data, c));
-        put_number(&table, 4, cadre_sensitivity(n));
-        put_number(&table, 4, cadre_predictivity(n));
-        put_number(&table, 4, cadre_f1(n));
-        put_number(&table, 0, (double)n->true_positive);
-        put_number(&table, 0, (double)n->false_positive);
-        put_number(&table, 0, (double)n->false_negative);
+        cadre_text_table_addf(&table, "%.4f", cadre_sensitivity(n));
+        cadre_text_table_addf(&table, "%.4f", cadre_predictivity(n));
+        cadre_text_table_addf(&table, "%.4f", cadre_f1(n));
+        cadre_text_table_addf(&table, "%.0f", (double)n->true_positive);
+        cadre_text_table_addf(&table, "%.0f", (double)n->false_positive);
+        cadre_text_table_addf(&table, "%.0f", (double)n->false_negative);
     }
-    cadre_text_table_print(&table, 0, &out, &left_out);
-    if (out.failed || fputs(cadre_text_str(&out), stdout) < 0)
-        o->lost = true;
+    o->lost = o->lost || !cadre_text_table_write(&table, stdout);
     cadre_text_table_fini(&table);
-    cadre_text_fini(&out);
-    cadre_text_fini(&left_out);
 }
 
 /* The folder that what has been trained is from. */

@@ -17,8 +17,8 @@ static void prints(int screen, bool rule, const char *expected, const char *left
     struct cadre_text_table table = {
         .columns = 3, .is_text = is_text, .spare = spare, .n_spare = 2, .rule = rule};
     struct cadre_text out = {0}, left_out = {0};
-    for (size_t i = 0; i < sizeof cells / sizeof *cells; i++)
-        cadre_text_table_add(&table, cells[i]);
+    for (size_t i = 0; i < sizeof cells / sizeof *cells; i += table.columns)
+        cadre_text_table_add_row(&table, &cells[i]);
     cadre_text_table_print(&table, screen, &out, &left_out);
     ck_assert_str_eq(cadre_text_str(&out), expected);
     ck_assert_str_eq(cadre_text_str(&left_out), left);

@@ -54,8 +54,7 @@ void cadre_report_seeds_table(const struct cadre_comparison *c, struct cadre_tex
     if (!cadre_seeds_wanted(c))
         return;
     cadre_seeds_fill(&seeds, c);
-    for (int k = 0; k < COLUMNS; k++)
-        cadre_text_table_add(&table, HEADS[k]);
+    cadre_text_table_add_row(&table, HEADS);
     for (size_t i = 0; i < seeds.n; i++) {
         fill_row(&seeds.group[i], cells);
         for (int k = 0; k < COLUMNS; k++)

@@ -57,8 +57,7 @@ static bool print_rows(const struct cadre_cost *cost,
                                          sizeof heads / sizeof heads[0] - !priced,
                                      .is_text = is_text,
                                      .wraps = true};
-    for (size_t k = 0; k < table.columns; k++)
-        cadre_text_table_add(&table, heads[k]);
+    cadre_text_table_add_row(&table, heads);
     for (size_t i = 0; i < search->legal && i < top; i++)
         add_row(&table, cost, &search->found[i], i + 1, question, intervals);
     const bool whole = cadre_text_table_write(&table, out);

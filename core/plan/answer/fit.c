@@ -160,8 +160,7 @@ static bool print_form(const struct cadre_plan_found *f,
     cadre_candidate_form(c, form, sizeof form);
     cadre_fit(fit, &question->transformer, c, hw);
     cadre_terminal_printf(out, "\n%s; %s", stack, form);
-    for (size_t k = 0; k < table.columns; k++)
-        cadre_text_table_add(&table, heads[k]);
+    cadre_text_table_add_row(&table, heads);
     for (int i = 0; i < CADRE_FIT_KINDS; i++)
         add_fit(&table, cadre_fit_name((enum cadre_fit_kind)i), &fit[i]);
     const bool whole = cadre_text_table_write(&table, out);

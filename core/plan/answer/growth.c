@@ -93,8 +93,7 @@ bool cadre_growth_print(const struct cadre_growth_point *points, size_t n,
         .columns = sizeof heads / sizeof heads[0], .is_text = is_text, .wraps = true};
     cadre_terminal_printf(
         out, "forecast, not measured: the best candidate at one global batch");
-    for (size_t k = 0; k < table.columns; k++)
-        cadre_text_table_add(&table, heads[k]);
+    cadre_text_table_add_row(&table, heads);
     for (size_t i = 0; i < n; i++)
         add_point(&table, &points[i], intervals);
     const bool whole = cadre_text_table_write(&table, out);

@@ -136,8 +136,7 @@ bool cadre_what_if_print(const struct cadre_what_if *w, size_t n, FILE *out)
         .columns = sizeof heads / sizeof heads[0], .is_text = is_text, .wraps = true};
     cadre_terminal_printf(
         out, "forecast, not measured: the best candidate with the hardware changed");
-    for (size_t k = 0; k < table.columns; k++)
-        cadre_text_table_add(&table, heads[k]);
+    cadre_text_table_add_row(&table, heads);
     for (size_t i = 0; i < n; i++)
         add_answer(&table, &w[i]);
     const bool whole = cadre_text_table_write(&table, out);
