@@ -98,6 +98,31 @@ const colours = new Set(all("svg .bar").map((e) => {
 }));
 say("fillings", colours.size);
 
+// texts whose colour is too near to what is behind them (WCAG 2.1, 1.4.3); of charts test_style
+// looks at the palette
+const colour = (text) => {
+    const v = text.match(/[\d.]+(e-\d+)?/g).map(Number);
+    const most = text.startsWith("color(") ? 1 : 255;
+    return [v[0] / most, v[1] / most, v[2] / most, v.length > 3 ? v[3] : 1];
+};
+const over = (top, under) =>
+    [0, 1, 2].map((i) => top[i] * top[3] + under[i] * (1 - top[3])).concat(1);
+const behind = (e) =>
+    e ? over(colour(getComputedStyle(e).backgroundColor), behind(e.parentElement)) : [1, 1, 1, 1];
+const luminance = (c) => [0.2126, 0.7152, 0.0722].reduce((sum, weight, i) =>
+    sum + weight * (c[i] <= 0.03928 ? c[i] / 12.92 : ((c[i] + 0.055) / 1.055) ** 2.4), 0);
+const contrast = (e) => {
+    const under = behind(e);
+    const text = luminance(over(colour(getComputedStyle(e).color), under));
+    const [low, high] = [text, luminance(under)].sort((a, b) => a - b);
+    return (high + 0.05) / (low + 0.05);
+};
+const texts = all("body *").filter((e) => !e.closest("svg,script") &&
+    [...e.childNodes].some((n) => n.nodeType === Node.TEXT_NODE && n.textContent.trim()));
+say("texts", texts.length);
+for (const e of texts.filter((text) => contrast(text) < 4.5))
+    say("faint", `${contrast(e).toFixed(2)} "${e.textContent.slice(0, 40)}"`);
+
 const out = document.createElement("pre");
 out.id = "measured";
 out.textContent = "\n" + lines.map((line) => `= ${line}`).join("\n") + "\n";

@@ -13,6 +13,25 @@ for name in chromium chromium-browser google-chrome; do
 done
 [ -n "$browser" ] || skip "no chromium, chromium-browser or google-chrome to lay a page out"
 
+# browse NAME DARK OPTIONS... URL
+browse() {
+    local dark=$2
+    timeout -k 5 "$hang" "$browser" --headless --no-sandbox --disable-gpu --hide-scrollbars \
+        --no-first-run --disable-dev-shm-usage --disable-extensions --disable-sync \
+        --disable-background-networking --allow-file-access-from-files \
+        --user-data-dir="$tmp/profile" --blink-settings=preferredColorScheme=$((1 - dark)) \
+        "${@:3}" >"$tmp/$1.dom" 2>"$tmp/$1.err" || {
+        tail -n 5 "$tmp/$1.err"
+        fail "$1: the browser failed"
+    }
+}
+
+echo '<!DOCTYPE html><html><body>It starts.</body></html>' >"$tmp/start.html"
+if ! (browse start 0 --dump-dom "file://$tmp/start.html") >"$tmp/said" 2>&1 ||
+    ! grep -q 'It starts' "$tmp/start.dom"; then
+    skip "$browser does not start here: $(tail -n 1 "$tmp/start.err")"
+fi
+
 # ---- a comparison with all that a page shows ----
 cat >>"$tmp/text.ini" <<EOT
 [run]
@@ -79,19 +98,6 @@ runs plan 0 "$cadre" plan "$CADRE_SRC/conf/plan-70b.ini" --ranks 64 \
     --hardware "$CADRE_SRC/conf/hardware/h100.ini" --html "$tmp/plan.html"
 with_script "$tmp/plan.html" >"$tmp/out/plan.html"
 
-# browse NAME DARK OPTIONS... URL
-browse() {
-    local dark=$2
-    timeout -k 5 "$hang" "$browser" --headless --no-sandbox --disable-gpu --hide-scrollbars \
-        --no-first-run --disable-dev-shm-usage --disable-extensions --disable-sync \
-        --disable-background-networking --allow-file-access-from-files \
-        --user-data-dir="$tmp/profile" --blink-settings=preferredColorScheme=$((1 - dark)) \
-        "${@:3}" >"$tmp/$1.dom" 2>"$tmp/$1.err" || {
-        tail -n 5 "$tmp/$1.err"
-        fail "$1: the browser failed"
-    }
-}
-
 # value NAME KEY: what was measured.
 value() {
     sed -n "s/^= $2 //p" "$tmp/$1.lines"
@@ -145,6 +151,8 @@ $(cat "$tmp/scheme-$3.err" "$tmp/$1.lines")"
     at_least "$1" letters 9
     none "$1" overlap
     none "$1" cut
+    at_least "$1" texts 20
+    none "$1" faint
 }
 
 check_form() { # NAME WIDTH HEIGHT DARK
@@ -204,9 +212,11 @@ for name in phone desk; do
 done
 
 # on paper: the whole page, of a few sheets
-browse paper 0 --no-pdf-header-footer --print-to-pdf="$tmp/page.pdf" "file://$page"
-sheets=$(grep -ac '/Type */Page$' "$tmp/page.pdf" || true)
-[ "$(head -c 5 "$tmp/page.pdf")" = "%PDF-" ] || fail "paper: no PDF"
-if [ "$sheets" -lt 1 ] || [ "$sheets" -gt 12 ]; then
-    fail "paper: $sheets sheets"
-fi
+for of in "$page" "$tmp/out/runs/pipeline/run.html" "$tmp/several/report.html" "$tmp/plan.html"; do
+    browse paper 0 --no-pdf-header-footer --print-to-pdf="$tmp/page.pdf" "file://$of"
+    sheets=$(grep -ac '/Type */Page$' "$tmp/page.pdf" || true)
+    [ "$(head -c 5 "$tmp/page.pdf")" = "%PDF-" ] || fail "paper: no PDF of $of"
+    if [ "$sheets" -lt 1 ] || [ "$sheets" -gt 12 ]; then
+        fail "paper: $sheets sheets of $of"
+    fi
+done
