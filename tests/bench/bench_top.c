@@ -77,7 +77,9 @@ int main(int argc, char **argv)
         return 1;
     for (int i = 0; i < ROUNDS; i++)
         best = fmin(best, round_s(dir));
-    printf("a frame of %d ranks: %.2f ms of CPU time\n", ranks, 1e3 * best);
+    printf(
+        "a frame of %d ranks: %.2f ms of CPU time, %.2f %% of a core at one a second\n",
+        ranks, 1e3 * best, 100 * best);
     cadre_rank_page_clear(dir, NULL);
     char *status = cadre_format("%s/status", dir);
     if (status)
