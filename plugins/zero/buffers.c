@@ -72,7 +72,7 @@ static cadre_status get(struct cadre_self *self, const struct zero_run *run,
 cadre_status cadre_zero_find(struct cadre_self *self, const struct zero_run *run,
                              struct cadre_buf *whole, struct cadre_buf *mine)
 {
-    const uint64_t begin = run->off[self->me];
+    const uint64_t begin = run->off[self->slot];
     struct cadre_buf kept = cadre_buf_of(NULL, run->count, run->dtype, 0);
     for (cadre_param_id i = run->first; i <= run->last; i++) {
         struct cadre_buf buf;
@@ -81,7 +81,7 @@ cadre_status cadre_zero_find(struct cadre_self *self, const struct zero_run *run
         if (buf.count == 0)
             continue;
         if (run->part)
-            at += cadre_zero_begin(self, i, self->me) - begin;
+            at += cadre_zero_begin(self, i, self->slot) - begin;
         if (!kept.data)
             kept.data = buf.data;
         if (!buf.data ||
@@ -94,7 +94,7 @@ cadre_status cadre_zero_find(struct cadre_self *self, const struct zero_run *run
     }
     *whole = kept;
     *mine =
-        cadre_buf_slice(&kept, run->part ? 0 : begin, run->off[self->me + 1] - begin);
+        cadre_buf_slice(&kept, run->part ? 0 : begin, run->off[self->slot + 1] - begin);
     if (run->part)
         whole->data = NULL;
     return CADRE_OK;

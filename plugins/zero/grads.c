@@ -11,7 +11,7 @@
 static uint64_t bytes_of(const struct cadre_self *self,
                          const struct zero_bucket *bucket, int part)
 {
-    uint64_t mine = bucket->off[self->me + 1] - bucket->off[self->me];
+    uint64_t mine = bucket->off[self->slot + 1] - bucket->off[self->slot];
     return (part ? mine : bucket->count) *
            cadre_dtype_size(self->entry[bucket->first].info.grad_dtype);
 }
@@ -104,13 +104,13 @@ static struct cadre_buf sum_of(const struct cadre_self *self,
                                const struct zero_bucket *bucket, cadre_param_id id)
 {
     const uint64_t at = self->entry[id].at - self->entry[bucket->first].at;
-    const uint64_t begin = cadre_zero_begin(self, id, self->me);
-    const uint64_t count = cadre_zero_begin(self, id, self->me + 1) - begin;
+    const uint64_t begin = cadre_zero_begin(self, id, self->slot);
+    const uint64_t count = cadre_zero_begin(self, id, self->slot + 1) - begin;
     if (self->stage == 1)
         return cadre_buf_slice(&bucket->grad, at, self->entry[id].count);
     if (count == 0)
         return cadre_buf_of(NULL, 0, bucket->mine.dtype, bucket->mine.space);
-    return cadre_buf_slice(&bucket->mine, at + begin - bucket->off[self->me], count);
+    return cadre_buf_slice(&bucket->mine, at + begin - bucket->off[self->slot], count);
 }
 
 /* Tell the core of the bucket's sums, complete after its `done`. */
@@ -156,6 +156,8 @@ static cadre_status reduce(struct cadre_self *self, struct zero_bucket *bucket)
 {
     struct cadre_post post =
         cadre_post("zero gradients", CADRE_TRAFFIC_GRAD, bucket->ready);
+    if (self->levels)
+        return cadre_zero_levels_reduce(self, bucket);
     CADRE_TRY(self->comm->reduce_scatter(self->axis, &bucket->grad, &bucket->mine,
                                          bucket->off, CADRE_SUM, &post));
     bucket->done = post.done;

@@ -11,6 +11,20 @@ static const char *needs_shards(const struct cadre_self *self)
                                 : NULL;
 }
 
+static cadre_status check_levels(const struct cadre_self *self)
+{
+    if (self->by_levels && self->node == 0)
+        return cadre_refuse(self->host, CADRE_E_INVALID,
+                            "zero.two_levels = yes without zero.node; set it to the "
+                            "number of adjacent ranks that make a node");
+    if (self->by_levels && (self->coded_values || self->coded_grads))
+        return cadre_refuse(self->host, CADRE_E_INVALID,
+                            "zero.two_levels = yes with zero.quantize_%s = int8, which "
+                            "sends in a way of its own; set one of them to no or none",
+                            self->coded_values ? "gathers" : "gradients");
+    return CADRE_OK;
+}
+
 cadre_status cadre_zero_nodes_check(const struct cadre_self *self)
 {
     const char *option = needs_shards(self);
@@ -24,13 +38,14 @@ cadre_status cadre_zero_nodes_check(const struct cadre_self *self)
         return cadre_refuse(self->host, CADRE_E_INVALID,
                             "zero.secondary = node without zero.node; set it to the "
                             "number of adjacent ranks that make a node");
-    if (self->node > 0 && !self->secondary && !self->coded_grads)
+    if (self->node > 0 && !self->by_levels && !self->secondary && !self->coded_grads)
         return cadre_refuse(self->host, CADRE_E_INVALID,
-                            "zero.node = %u without zero.secondary = node or "
-                            "zero.quantize_gradients = int8, which alone go by nodes; "
-                            "set one of them, or zero.node = 0",
+                            "zero.node = %u without zero.two_levels = yes, "
+                            "zero.secondary = node or zero.quantize_gradients = int8, "
+                            "which alone go by nodes; set one of them, or zero.node = "
+                            "0",
                             self->node);
-    return CADRE_OK;
+    return check_levels(self);
 }
 
 static struct zero_hop hop_along(const struct cadre_self *self, const char *axis,
@@ -44,25 +59,43 @@ static struct zero_hop hop_along(const struct cadre_self *self, const char *axis
     return hop;
 }
 
-cadre_status cadre_zero_nodes_plan(struct cadre_self *self,
-                                   const struct cadre_plan *plan)
+/* Do the nodes fit the ranks? */
+static cadre_status check_fit(const struct cadre_self *self,
+                              const struct cadre_plan *plan)
 {
-    self->two_levels = self->node > 0 && self->node < self->ranks &&
-                       (self->secondary || self->coded_grads);
-    self->hop[0] = (struct zero_hop){self->axis, self->ranks, self->me};
-    self->n_hops = 1;
-    if (!self->two_levels)
-        return CADRE_OK;
     if (self->ranks % self->node != 0)
         return cadre_refuse(self->host, CADRE_E_INVALID,
                             "zero.node = %u does not divide the %u ranks along '%s'; "
                             "choose another number",
                             self->node, self->ranks, plan->axis);
+    if (self->levels && plan->exact && (self->node & (self->node - 1)) != 0)
+        return cadre_refuse(self->host, CADRE_E_INVALID,
+                            "zero.node = %u and zero.two_levels with run.exact = yes, "
+                            "where a node is a part of the reduction tree: expected a "
+                            "power of two",
+                            self->node);
+    return CADRE_OK;
+}
+
+cadre_status cadre_zero_nodes_plan(struct cadre_self *self,
+                                   const struct cadre_plan *plan)
+{
+    const int several = self->node > 0 && self->node < self->ranks;
+    self->levels = several && self->by_levels && self->node > 1;
+    self->two_levels =
+        self->levels || (several && (self->secondary || self->coded_grads));
+    self->hop[0] = (struct zero_hop){self->axis, self->ranks, self->me};
+    self->n_hops = 1;
+    if (!self->two_levels)
+        return CADRE_OK;
+    CADRE_TRY(check_fit(self, plan));
     free(self->inside_off);
-    self->inside_off = calloc(self->node + (size_t)1, sizeof *self->inside_off);
+    self->inside_off =
+        calloc((size_t)self->node + self->ranks / self->node + 2, sizeof(uint64_t));
     if (!self->inside_off)
         return cadre_refuse(self->host, CADRE_E_RESOURCE, "no memory for %u ranks",
-                            self->node);
+                            self->ranks);
+    self->between_off = self->inside_off + self->node + 1;
     CADRE_TRY(plan->split_axis(plan->h, plan->axis, self->node));
     self->inside = hop_along(self, plan->axis, "inner");
     self->between = hop_along(self, plan->axis, "outer");

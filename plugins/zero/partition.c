@@ -312,10 +312,11 @@ void cadre_zero_release_partition(struct cadre_self *self)
     self->n_blocks = self->n_buckets = 0;
 }
 
-uint64_t cadre_zero_begin(const struct cadre_self *self, cadre_param_id id, uint32_t r)
+uint64_t cadre_zero_begin(const struct cadre_self *self, cadre_param_id id,
+                          uint32_t slot)
 {
     const struct zero_entry *entry = &self->entry[id];
-    uint64_t off = self->block[entry->block].off[r];
+    uint64_t off = self->block[entry->block].off[slot];
     uint64_t begin = off > entry->at ? off - entry->at : 0;
     return begin < entry->count ? begin : entry->count;
 }

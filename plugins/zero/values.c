@@ -112,6 +112,8 @@ static cadre_status post(struct cadre_self *self, struct zero_block *block,
                          const char *label)
 {
     struct cadre_post post = cadre_post(label, CADRE_TRAFFIC_PARAM, 0);
+    if (self->levels)
+        return cadre_zero_levels_gather(self, block, label);
     CADRE_TRY(self->comm->all_gather(self->axis, &block->mine, &block->values,
                                      block->off, &post));
     block->done = post.done;

@@ -40,6 +40,7 @@ static cadre_status read_options(struct cadre_self *self,
     self->space =
         is(values, "offload", "optimizer") ? CADRE_SPACE_HOST : CADRE_SPACE_DEVICE;
     self->node = (uint32_t)values->i64(h, "node");
+    self->by_levels = values->i64(h, "two_levels") != 0;
     self->secondary = is(values, "secondary", "node");
     self->coded_values = is(values, "quantize_gathers", "int8");
     self->coded_grads = is(values, "quantize_gradients", "int8");
@@ -131,8 +132,8 @@ static cadre_status place(struct cadre_self *self, const struct cadre_plan *plan
 {
     const struct zero_entry *entry = &self->entry[id];
     const int trained = !entry->info.frozen;
-    uint64_t begin = cadre_zero_begin(self, id, self->me);
-    uint64_t count = cadre_zero_begin(self, id, self->me + 1) - begin;
+    uint64_t begin = cadre_zero_begin(self, id, self->slot);
+    uint64_t count = cadre_zero_begin(self, id, self->slot + 1) - begin;
     if (trained && self->stage >= 2 && self->ranks > 1)
         CADRE_TRY(plan->place_range(plan->h, id, CADRE_KIND_GRAD, begin, count,
                                     CADRE_SPACE_DEVICE));
@@ -181,6 +182,7 @@ static cadre_status plan(struct cadre_self *self, const struct cadre_plan *plan)
     CADRE_TRY(claim(self, plan));
     CADRE_TRY(claim_codes(self, plan));
     CADRE_TRY(cadre_zero_nodes_plan(self, plan));
+    self->slot = cadre_zero_slot(self);
     CADRE_TRY(cadre_zero_partition(self, plan->range_unit));
     for (cadre_param_id i = 0; i < self->n_entries; i++)
         CADRE_TRY(place(self, plan, i));
@@ -267,6 +269,9 @@ static const struct cadre_option options[] = {
                  .help = "position among the reducers of a stack, inner first"),
     CADRE_OPTION(.type = CADRE_OPTION_I64, .key = "node", .def = "0", .max = 1024,
                  .help = "adjacent ranks of the axis that make a node; 0: all"),
+    CADRE_OPTION(.type = CADRE_OPTION_BOOL, .key = "two_levels", .def = "no",
+                 .help = "reduce gradients inside nodes, then between them; gather "
+                         "parameters the other way"),
     CADRE_OPTION(.type = CADRE_OPTION_ENUM, .key = "secondary", .def = "none",
                  .choices = "none, node",
                  .help = "stage 3: a node keeps gathered parameters sharded over its "

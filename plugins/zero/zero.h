@@ -7,6 +7,7 @@
  *   grads.c      reduction of gradients
  *   buffers.c    buffers of both, taken and returned
  *   nodes.c      the ranks of the axis in nodes
+ *   levels.c     reductions and gathers inside nodes, then between, or the other way
  *   secondary.c  hpZ: shards inside a node, for the gathers after the first
  *   codec.c      values in int8 blocks; qwZ: gathers that send them
  *   quantized.c  qgZ: reduction of gradients that sends them
@@ -41,7 +42,7 @@ struct zero_entry {
 struct zero_block {
     cadre_param_id first, last;
     uint64_t count; /* elements from the first to the end of the last, with padding */
-    uint64_t *off; /* (R + 1) rank r owns [off[r], off[r + 1]) */
+    uint64_t *off; /* (R + 1) the rank of slot s owns [off[s], off[s + 1]) */
     uint32_t held, pooled; /* pooled: others have its size, so buffers are kept */
     uint32_t frozen; /* never updated */
     uint32_t gathering, attached;
@@ -56,7 +57,7 @@ struct zero_block {
 struct zero_bucket {
     cadre_param_id first, last;
     uint64_t count;
-    uint64_t *off;
+    uint64_t *off; /* as a block's */
     uint32_t pooled;
     uint32_t waiting; /* entries whose gradient is not ready */
     uint32_t posted, sent; /* in flight; posted in this step or micro-batch */
@@ -104,11 +105,13 @@ struct cadre_self {
     uint32_t level; /* of reduction */
     uint32_t space; /* of optimizer states */
     uint32_t node; /* ranks of a node; 0: all */
+    int by_levels; /* reductions and gathers go by nodes */
     int secondary; /* ranks of a node keep secondary shards */
     int coded_values, coded_grads; /* gathers and reductions send int8 */
     /* the shards, made in plan */
     struct cadre_axis *axis;
     uint32_t ranks, me;
+    uint32_t slot; /* which of the ranges that a block is cut into is this rank's */
     uint32_t n_entries, n_blocks, n_buckets, n_units;
     struct zero_entry *entry;
     struct zero_block *block;
@@ -118,7 +121,9 @@ struct cadre_self {
     /* ranks of this node, and those of its place in every node; set where two_levels */
     int two_levels;
     struct zero_hop inside, between;
-    uint64_t *inside_off; /* (inside.size + 1) of a gather, while it is posted */
+    int levels; /* by_levels, and nodes of several ranks */
+    uint64_t *inside_off, *between_off; /* (hop's size + 1) of an operation, while it is
+                                           posted; in one allocation */
     struct zero_hop hop[2]; /* of quantized gradients */
     uint32_t n_hops;
     void *scratch; /* a shard, dequantized */
@@ -138,8 +143,9 @@ struct cadre_self {
 cadre_status cadre_zero_partition(struct cadre_self *self, uint64_t range_unit);
 void cadre_zero_release_partition(struct cadre_self *self);
 
-/* First element of rank r's range of an entry; for r = R the end of the last. */
-uint64_t cadre_zero_begin(const struct cadre_self *self, cadre_param_id id, uint32_t r);
+/* First element of an entry's range in a slot; for slot R the end of the last. */
+uint64_t cadre_zero_begin(const struct cadre_self *self, cadre_param_id id,
+                          uint32_t slot);
 
 /* ---- nodes.c ---- */
 
@@ -149,6 +155,18 @@ cadre_status cadre_zero_nodes_check(const struct cadre_self *self);
  * the ranks. */
 cadre_status cadre_zero_nodes_plan(struct cadre_self *self,
                                    const struct cadre_plan *plan);
+
+/* ---- levels.c ---- */
+
+/* The slot of this rank: its own number, or with levels such that those of a place in
+ * all nodes lie side by side. */
+uint32_t cadre_zero_slot(const struct cadre_self *self);
+/* Post the reduction of a bucket, as self->levels. */
+cadre_status cadre_zero_levels_reduce(struct cadre_self *self,
+                                      struct zero_bucket *bucket);
+/* Post the gather of a block over all ranks. `label` is static. */
+cadre_status cadre_zero_levels_gather(struct cadre_self *self, struct zero_block *block,
+                                      const char *label);
 
 /* ---- secondary.c ---- */
 
@@ -242,7 +260,7 @@ struct zero_run {
     cadre_param_id first, last;
     uint64_t at; /* of the first, in its block */
     uint64_t count; /* elements, with padding */
-    const uint64_t *off; /* (R + 1) rank r owns [off[r], off[r + 1]) */
+    const uint64_t *off; /* as a block's */
     uint32_t dtype, kind; /* CADRE_KIND_PARAM or _GRAD */
     int part; /* 1: this rank keeps its shard only */
     const char *what; /* for messages */

@@ -58,6 +58,10 @@ row "ddp:4, node=2, between them" "2 (R-g) n/g" $((2 * n)) strategy.stack=ddp:4 
     ddp.node=2
 row "ddp:8, node=4, between them" "2 (R-g) n/g" $((2 * n)) strategy.stack=ddp:8 comm.node=4 \
     ddp.node=4
+row "zero:4, stage 1 on 2 nodes, between them" "2 (R-g) n" $((4 * n)) strategy.stack=zero:4 \
+    comm.node=2
+row "zero:4, stage 1, two levels, between them" "2 (R-g) n/g" $((2 * n)) strategy.stack=zero:4 \
+    comm.node=2 zero.node=2 zero.two_levels=yes
 count=comm_bytes
 row "ddp:4, node=2" "2 (R-1) n" $((6 * n)) strategy.stack=ddp:4 comm.node=2 ddp.node=2
 row "zero:2, stage 1" "2 (R-1) n" $((2 * n)) strategy.stack=zero:2 zero.stage=1

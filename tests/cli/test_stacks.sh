@@ -33,6 +33,7 @@ zero:2             zero.stage=3
 zero:4             zero.stage=3 zero.reduce=microbatch
 zero:4             zero.stage=1 zero.offload=optimizer
 zero:4             zero.stage=3 zero.node=2 zero.secondary=node
+zero:4             zero.stage=2 zero.node=2 zero.two_levels=yes
 pipeline:2         pipeline.schedule=gpipe
 pipeline:2         pipeline.schedule=1f1b
 pipeline:2         pipeline.schedule=interleaved
@@ -63,6 +64,7 @@ hsdp:2, ddp:4      ddp.node=2
 zero:2, hsdp:2     zero.stage=2 zero.reduce=microbatch
 hsdp:2, zero:2     zero.stage=3
 hsdp:2, zero:2     zero.stage=3 zero.node=1 zero.secondary=node
+hsdp:2, zero:4     zero.stage=3 zero.node=2 zero.secondary=node zero.two_levels=yes
 pipeline:2, hsdp:2 pipeline.schedule=zb-h1
 ddp@site:2, ddp:2  ddp@site.level=16
 ddp@site:2, pipeline@depth:2, zero:2 ddp@site.level=16 zero.stage=2 zero.reduce=microbatch
@@ -77,6 +79,7 @@ tensor:2, ddp:2
 tensor:2, ddp:4              ddp.node=2 comm.node=4
 tensor:2, zero:2             zero.stage=3
 tensor:2, zero:2             zero.stage=3 zero.node=1 zero.secondary=node
+tensor:2, zero:4             zero.stage=1 zero.node=2 zero.two_levels=yes
 pipeline:2, tensor:2         pipeline.schedule=zb-h1
 pipeline:2, tensor:2         pipeline.schedule=zb-v
 pipeline:2, tensor:2, zero:2 zero.stage=2
@@ -169,7 +172,7 @@ model() {
 }
 
 # each_optimizer: the other optimizers, each with another part of the stacks. What shards
-# products is refused with coded states.
+# products is refused with coded states of this model, whose blocks it would cut.
 each_optimizer() {
     local name
     for name in lion coded factored; do
@@ -178,12 +181,14 @@ each_optimizer() {
         each "$alike" "$name" ${!name}
         part=$(((part + 1) % parts))
     done
-    # shellcheck disable=SC2086
-    train text lion-split 0 $common $lion strategy.stack=tensor:2
-    each "$split" lion-split $lion
-    # shellcheck disable=SC2086
-    train text factored-split 0 $common $factored strategy.stack=tensor:2
-    each "$split" factored-split $factored
+    for name in lion factored; do
+        # shellcheck disable=SC2086
+        train text "$name-split" 0 $common ${!name} strategy.stack=tensor:2
+        each "$split" "$name-split" ${!name}
+        # shellcheck disable=SC2086
+        train text "$name-joined" 0 $common run.exact_parts=2 ${!name}
+        each "$joined" "$name-joined" run.exact_parts=2 ${!name}
+    done
 }
 
 processes="comm.ranks=processes train.recompute=block"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Two levels: ranks of simulated nodes (comm.node), and ddp that sums inside nodes, then between
-# them (ddp.node). In exact mode the bits are those of `single`, over the segment, MPI and the
+# Two levels: ranks of simulated nodes (comm.node), and ddp and zero that sum inside nodes, then
+# between them (ddp.node, zero.two_levels). In exact mode the bits are those of `single`, over the segment, MPI and the
 # stand-in of NCCL, with buckets that do not divide, and after a resume; bytes are those promised
 # for each level; a rank that is killed ends the run; what cannot work is one line.
 # CADRE_TEST_SLOW=1 takes more stacks and sizes.
@@ -10,6 +10,7 @@
 
 common="run.exact=yes train.steps=4 train.eval_batches=1"
 two="ddp.node=2 comm.node=2"
+sharded="zero.node=2 zero.two_levels=yes comm.node=2"
 train text single 0 $common
 
 value() { # NAME KEY
@@ -26,11 +27,14 @@ held() {
 held ddp:4 $two ddp.bucket_mb=0.003
 held ddp:8 $two ddp.node=4 comm.ranks=processes train.recompute=block
 held "pipeline:2, ddp:4" $two ddp.overlap=no
+held zero:4 $sharded zero.stage=1 zero.bucket_mb=0.003
+held zero:8 $sharded zero.node=4 zero.stage=3 comm.ranks=processes train.recompute=block
 if [ "$slow" = 1 ]; then
     held ddp:8 $two ddp.bucket_mb=0.001
     held ddp:4 $two train.recompute=block comm.link=1:5,0.1:30
     held "ddp:4, tensor:1" $two comm.ranks=processes
     held "hsdp:2, ddp:4" $two
+    held "pipeline:2, zero:4" $sharded zero.stage=2 zero.reduce=microbatch comm.link=1:5,0.1:30
     held "ddp@site:4, zero:2" ddp@site.node=2 ddp@site.level=16 zero.stage=2 zero.reduce=microbatch
 fi
 
@@ -49,7 +53,8 @@ grep -q "3 adjacent ranks of 'dp.inner', which 'ddp' takes for one node, are on 
 
 # A run goes on under another strategy, and back.
 train text on 0 $common train.steps=2 strategy.stack=ddp:4 $two
-train text on 0 $common train.steps=3 strategy.stack=zero:2 zero.stage=3 checkpoint.resume=auto
+train text on 0 $common train.steps=3 strategy.stack=zero:4 $sharded zero.stage=3 \
+    checkpoint.resume=auto
 train text on 0 $common strategy.stack=ddp:4 $two comm.ranks=processes checkpoint.resume=auto
 same single on
 
@@ -74,6 +79,17 @@ awk -v f="$(value flat-4 comm_between_bytes)" -v t="$(value levels-4 comm_betwee
         exit !(saved > 0.98 && saved < 1.02 && T / F > 0.98 && T / F < 1.02)
     }' || fail "bytes between nodes"
 
+# zero: gradients once and parameters once, 2 R n (R-g)/R between nodes, over two levels a g-th.
+train text zero-4 0 $wide strategy.stack=zero:4 comm.node=2
+train text sharded-4 0 $wide strategy.stack=zero:4 $sharded
+awk -v f="$(value zero-4 comm_between_bytes)" -v t="$(value sharded-4 comm_between_bytes)" \
+    -v F="$(value zero-4 comm_bytes)" -v T="$(value sharded-4 comm_bytes)" \
+    -v n="$(($(value zero-4 params) * 4))" 'BEGIN {
+        saved = (f - t) / (4 * n * (1 - 1 / 2))
+        printf "zero saved between nodes, measured / promised: %.4f; all: %.5f\n", saved, T / F
+        exit !(saved > 0.98 && saved < 1.02 && T / F > 0.98 && T / F < 1.02)
+    }' || fail "bytes of zero between nodes"
+
 # ---- what cannot work ----
 refused divide "ddp.node = 3 does not divide the 4 ranks" strategy.stack=ddp:4 ddp.node=3
 refused power "ddp.node = 3 with run.exact = yes.*power of two" strategy.stack=ddp:6 \
@@ -86,12 +102,15 @@ refused ranges "ddp.node = 2 with ranges of micro-batches" "strategy.stack=ddp:4
     run.exact=yes ddp.node=2 ranges.first=0,1,3,4,8
 
 # ---- a rank dies ----
-start text dies strategy.stack=ddp:4 $two comm.ranks=processes train.steps=1000000
-wait_steps dies 2
-kill -KILL "$(rank_of "$pid" 2)"
-ends dies 1
-says dies "rank 2 was killed by signal 9"
-no_orphan dies
+for stack in "ddp:4 $two" "zero:4 $sharded"; do
+    start text dies strategy.stack=$stack comm.ranks=processes train.steps=1000000
+    wait_steps dies 2
+    kill -KILL "$(rank_of "$pid" 2)"
+    ends dies 1
+    says dies "rank 2 was killed by signal 9"
+    no_orphan dies
+    rm -r "${tmp:?}/dies"
+done
 
 # ---- MPI, and the stand-in of NCCL ----
 case $("$cadre" doctor | sed -n 's/^yes  *mpi  *//p') in
@@ -106,6 +125,10 @@ if command -v "${mpirun[0]}" >/dev/null; then
         "${mpirun[@]}" -n 4 "$cadre" train "$tmp/text.ini" --out "$tmp/mpi" "${sets[@]}"
     same single mpi
     [ "$(value mpi nodes)" = 2 ] || fail "mpi: not 2 nodes"
+    settings $common strategy.stack=zero:4 $sharded comm.backend=mpi
+    ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0 runs mpi 0 timeout -k 5 "$hang" \
+        "${mpirun[@]}" -n 4 "$cadre" train "$tmp/text.ini" --out "$tmp/mpi-zero" "${sets[@]}"
+    same single mpi-zero
 else
     echo "SKIP: no ranks over MPI: comm_mpi.so was not built, or has no mpirun"
 fi
@@ -117,6 +140,8 @@ if [ -e "$standin/device_cuda.so" ] && [ -e "$standin/comm_nccl.so" ]; then
     train text gpu 0 $gpu
     train text nccl 0 $gpu comm.backend=nccl comm.ranks=processes strategy.stack=ddp:4 $two
     same gpu nccl
+    train text nccl-zero 0 $gpu comm.backend=nccl comm.ranks=processes strategy.stack=zero:4 $sharded
+    same gpu nccl-zero
     [ "$(value nccl nodes)" = 2 ] || fail "nccl: not 2 nodes"
 else
     echo "SKIP: no ranks over NCCL: its stand-in was not built"

@@ -191,7 +191,7 @@ START_TEST(what_it_cannot_do_is_refused)
         "zero.secondary = node without zero.node",
         "zero.secondary = node with zero.stage = 2",
         "zero.node = 3 does not divide the 4 ranks along 'dp'",
-        "zero.node = 2 without zero.secondary = node or zero.quantize_gradients",
+        "zero.node = 2 without zero.two_levels = yes, zero.secondary = node or",
     };
     char all[256];
     snprintf(all, sizeof all, "strategy.stack=zero:4 %s", sets[_i]);

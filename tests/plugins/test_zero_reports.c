@@ -43,6 +43,7 @@ static void setup(void)
     fake_set(&f, "reduce", "step");
     fake_set(&f, "level", "0");
     fake_set(&f, "node", "0");
+    fake_set(&f, "two_levels", "no");
     fake_set(&f, "secondary", "none");
     fake_set(&f, "quantize_gathers", "none");
     fake_set(&f, "quantize_gradients", "none");
