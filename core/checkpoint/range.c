@@ -128,15 +128,14 @@ static uint64_t contiguous(const struct cadre_rank *rank,
     const struct cadre_model *model = rank->model;
     const struct cadre_param *p = &model->params[range->param];
     const uint64_t begin = range->begin + done, limit = range->count - done;
-    uint64_t n = 1;
+    const uint64_t per = range->per ? range->per : 1;
     *whole = begin;
     if (range->flat || model->tp_size == 1 || p->split == CADRE_SHARD_NONE)
         return limit;
-    *whole = cadre_param_logical(p, model->tp_rank, model->tp_size, begin);
-    while (n < limit && cadre_param_logical(p, model->tp_rank, model->tp_size,
-                                            begin + n) == *whole + n)
-        n++;
-    return n;
+    const uint64_t run =
+        cadre_param_run(p, model->tp_rank, model->tp_size, begin * per, whole);
+    *whole /= per;
+    return run / per < limit ? run / per : limit;
 }
 
 cadre_status cadre_range_name(const struct cadre_range *range,

@@ -20,7 +20,10 @@ struct cadre_range {
     const char *key; /* of an optimizer plugin's state; else NULL */
     int replica; /* 1 + the place along the axis of diverging replicas; 0: none */
     uint32_t param;
-    bool flat; /* the elements are those of the tensor: a row or a block has one each */
+    bool
+        flat; /* the elements are those of the tensor: a row or a column has one each */
+    uint32_t per; /* elements of the parameter that each stands for, as a block's scale
+                     does; 0: one */
     uint64_t begin, count;
     const void *data; /* of element `begin` */
     bool on_host; /* data is in host memory, else the device's */

@@ -61,3 +61,14 @@ refused other "was trained with optim.name = adamw8bit, this run has adamw;" $co
     train.steps=6 "checkpoint.resume=$(last single-adamw8bit)"
 refused tensor "exp_avg_absmax.*act.complete" optim.name=adamw8bit strategy.stack=tensor:2
 refused misspelt "the nearest is adamw8bit" optim.name=adamw8bits
+
+# Blocks of 256 that tensor parallelism leaves whole: there, and back.
+common="run.exact=yes run.exact_parts=2 train.steps=4 model.channels=512 model.heads=2 model.layers=1"
+common+=" optim.clip=0.5 train.eval_batches=1"
+rm -r "$tmp/single-adamw8bit"
+# shellcheck disable=SC2086
+train text single-adamw8bit 0 $common optim.name=adamw8bit
+moved adamw8bit "tensor:2" "zero:2 zero.stage=3"
+if [ "$lean" = 0 ]; then
+    moved adamw8bit "ddp:2" "tensor:2,zero:2"
+fi

@@ -218,7 +218,9 @@ START_TEST(states_that_no_checkpoint_holds_are_refused)
     } cases[] = {
         {false, CADRE_F32, 2, NULL},
         {true, CADRE_F32, 1, NULL},
-        {true, CADRE_F32, 2, "has one value for 2 elements, and act.complete divides"},
+        {true, CADRE_F32, 2, NULL},
+        {true, CADRE_F32, 4096,
+         "has one value for 4096 elements, and act.complete divides"},
         {false, CADRE_I32, 1, "has the dtype i32, which a checkpoint in f32"},
     };
     const struct cadre_strategy_ops optimizer = {.plan = plan_state,

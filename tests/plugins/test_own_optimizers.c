@@ -84,7 +84,32 @@ START_TEST(lion_has_the_bits_of_its_tensor_size)
 }
 END_TEST
 
-/* A block of the whole parameter lies on several ranks. */
+/* Shards of rows of 512 have whole blocks of the parameter, in another order. */
+#define WHOLE_BLOCKS                                                                   \
+    "run.exact=yes run.exact_parts=2 model.channels=512 model.heads=2 model.layers=1 " \
+    "optim.clip=0.1 optim.weight_decay=0.25 "
+
+static const char *const joined[] = {"tensor:2", "tensor:2,ddp:2",
+                                     "tensor:2,zero:2 zero.stage=1",
+                                     "zero:2,tensor:2 zero.stage=3"};
+enum { JOINED = sizeof joined / sizeof *joined };
+
+START_TEST(with_exact_parts_tensor_has_the_bits_of_single)
+{
+    char sets[400];
+    const char *name = names[_i % NAMES],
+               *sized = _i % NAMES ? WHOLE_BLOCKS : SIZED "run.exact_parts=2 ";
+    snprintf(sets, sizeof sets, "%soptim.name=%s strategy.stack=single", sized, name);
+    thread_run(&single, sets);
+    snprintf(sets, sizeof sets, "%soptim.name=%s strategy.stack=%s", sized, name,
+             joined[_i / NAMES]);
+    thread_run(&run, sets);
+    ck_assert_msg(thread_runs_same(&single, &run), "%s, %s differs by %g", name,
+                  joined[_i / NAMES], thread_runs_differ(&single, &run));
+}
+END_TEST
+
+/* Elsewhere a block of the whole parameter lies on several ranks. */
 START_TEST(coded_states_refuse_tensor)
 {
     ck_assert_int_eq(
@@ -177,6 +202,8 @@ Suite *test_suite(void)
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_loop_test(tc, has_the_bits_of_single, 0, EXACT * NAMES);
     tcase_add_loop_test(tc, lion_has_the_bits_of_its_tensor_size, 0, TENSOR);
+    tcase_add_loop_test(tc, with_exact_parts_tensor_has_the_bits_of_single, 0,
+                        NAMES * JOINED);
     tcase_add_test(tc, coded_states_refuse_tensor);
     tcase_add_test(tc, memory_is_as_promised);
     tcase_add_loop_test(tc, one_update_a_step, 0, NAMES);
