@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which rank owns which elements.
+/* Which rank owns which elements. A rank is named by its slot here, which is its own
+ * number, or with two levels another (levels.c).
  *
  * A block is sharded at multiples of range_unit, the chunk of the global norm, as near
  * as possible to where the ranks' shares of all blocks so far are equal; the next block
