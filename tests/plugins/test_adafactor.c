@@ -232,6 +232,21 @@ static const char *const tensor[] = {
 };
 enum { TENSOR = sizeof tensor / sizeof *tensor };
 
+/* With run.exact_parts those of `single`, where no bias is sharded. */
+START_TEST(without_biases_tensor_has_the_bits_of_single)
+{
+    static const char llama[] = "model.arch=llama model.channels=72 model.kv_heads=2 "
+                                "model.tied=no run.exact_parts=2 ";
+    char sets[512];
+    snprintf(sets, sizeof sets, SIZED "%s strategy.stack=single", llama);
+    thread_run(&single, sets);
+    snprintf(sets, sizeof sets, SIZED "%s strategy.stack=%s", llama, tensor[_i]);
+    thread_run(&run, sets);
+    ck_assert_msg(thread_runs_same(&single, &run), "%s differs by %g", tensor[_i],
+                  thread_runs_differ(&single, &run));
+}
+END_TEST
+
 START_TEST(has_the_bits_of_its_tensor_size)
 {
     char sets[400];
@@ -279,6 +294,7 @@ Suite *test_suite(void)
     tcase_add_loop_test(tc, it_computes_what_it_says, 0, REFERENCES);
     tcase_add_loop_test(tc, has_the_bits_of_single, 0, EXACT);
     tcase_add_loop_test(tc, has_the_bits_of_its_tensor_size, 0, TENSOR);
+    tcase_add_loop_test(tc, without_biases_tensor_has_the_bits_of_single, 0, TENSOR);
     tcase_add_test(tc, one_update_a_step);
     tcase_add_test(tc, it_learns);
     suite_add_tcase(suite, tc);
