@@ -20,8 +20,7 @@ struct cadre_range {
     const char *key; /* of an optimizer plugin's state; else NULL */
     int replica; /* 1 + the place along the axis of diverging replicas; 0: none */
     uint32_t param;
-    bool
-        flat; /* the elements are those of the tensor: a row or a column has one each */
+    bool flat; /* elements are those of the tensor: one a row or a column */
     uint32_t per; /* elements of the parameter that each stands for, as a block's scale
                      does; 0: one */
     uint64_t begin, count;

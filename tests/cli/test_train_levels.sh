@@ -69,26 +69,21 @@ train text levels-4 0 $wide strategy.stack=ddp:4 $two
     fail "simulated nodes are not told"
 [ "$(value one-node comm_bytes)" = "$(value flat-4 comm_bytes)" ] ||
     fail "counting by level changes what is counted"
-# All else is the same in both: between nodes one sum sends 2 R n (R-g)/R, two levels
-# 2 R n (R-g)/R / g; together both send 2 (R-1) n.
-awk -v f="$(value flat-4 comm_between_bytes)" -v t="$(value levels-4 comm_between_bytes)" \
-    -v F="$(value flat-4 comm_bytes)" -v T="$(value levels-4 comm_bytes)" \
-    -v n="$(($(value flat-4 params) * 4))" 'BEGIN {
-        saved = (f - t) / (4 * n * (1 - 1 / 2))
-        printf "saved between nodes, measured / promised: %.4f; all: %.5f\n", saved, T / F
-        exit !(saved > 0.98 && saved < 1.02 && T / F > 0.98 && T / F < 1.02)
-    }' || fail "bytes between nodes"
-
-# zero: gradients once and parameters once, 2 R n (R-g)/R between nodes, over two levels a g-th.
+# saved FLAT LEVELS: all else is the same in both. Between nodes one sum, or one reduction and one
+# gather, sends 2 R n (R-g)/R, two levels 2 R n (R-g)/R / g; together both send 2 (R-1) n.
+saved() {
+    awk -v f="$(value "$1" comm_between_bytes)" -v t="$(value "$2" comm_between_bytes)" \
+        -v F="$(value "$1" comm_bytes)" -v T="$(value "$2" comm_bytes)" \
+        -v n="$(($(value "$1" params) * 4))" -v name="$2" 'BEGIN {
+            saved = (f - t) / (4 * n * (1 - 1 / 2))
+            printf "%s: saved between nodes, measured / promised: %.4f; all: %.5f\n", name, saved, T / F
+            exit !(saved > 0.98 && saved < 1.02 && T / F > 0.98 && T / F < 1.02)
+        }' || fail "$2: bytes between nodes"
+}
+saved flat-4 levels-4
 train text zero-4 0 $wide strategy.stack=zero:4 comm.node=2
 train text sharded-4 0 $wide strategy.stack=zero:4 $sharded
-awk -v f="$(value zero-4 comm_between_bytes)" -v t="$(value sharded-4 comm_between_bytes)" \
-    -v F="$(value zero-4 comm_bytes)" -v T="$(value sharded-4 comm_bytes)" \
-    -v n="$(($(value zero-4 params) * 4))" 'BEGIN {
-        saved = (f - t) / (4 * n * (1 - 1 / 2))
-        printf "zero saved between nodes, measured / promised: %.4f; all: %.5f\n", saved, T / F
-        exit !(saved > 0.98 && saved < 1.02 && T / F > 0.98 && T / F < 1.02)
-    }' || fail "bytes of zero between nodes"
+saved zero-4 sharded-4
 
 # ---- what cannot work ----
 refused divide "ddp.node = 3 does not divide the 4 ranks" strategy.stack=ddp:4 ddp.node=3

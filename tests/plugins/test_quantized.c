@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/comm/comm.h"
 #include "tests/plugins/thread_run.h"
 #include "tests/support/check_main.h"
 
@@ -124,15 +123,6 @@ static double sent[THREAD_RANKS][AXES]; /* from step 1 to 3 */
 static cadre_status drained[THREAD_RANKS];
 static double n_elements;
 
-static double bytes_along(struct cadre_rank *rank, const char *name)
-{
-    const struct cadre_axis *axis = cadre_mesh_axis(&rank->mesh, name);
-    struct cadre_comm_stats stats = {0};
-    if (axis && axis->comm)
-        cadre_comm_read_stats(axis->comm, &stats);
-    return (double)stats.bytes;
-}
-
 static void count_sent(struct cadre_rank *rank, int step)
 {
     static const char *const axes[] = {"dp", "dp.inner", "dp.outer"};
@@ -140,7 +130,7 @@ static void count_sent(struct cadre_rank *rank, int step)
         drained[rank->index] = cadre_rank_drain(rank);
     for (int a = 0; a < AXES && (step == 1 || step == 3); a++)
         sent[rank->index][a] =
-            bytes_along(rank, axes[a]) - (step == 3 ? sent[rank->index][a] : 0);
+            thread_run_bytes(rank, axes[a]) - (step == 3 ? sent[rank->index][a] : 0);
     if (rank->index > 0 || step < 3)
         return;
     n_elements = 0;

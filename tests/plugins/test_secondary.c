@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/comm/comm.h"
 #include "tests/plugins/thread_run.h"
 #include "tests/support/check_main.h"
 
@@ -86,22 +85,13 @@ END_TEST
 static double sent[THREAD_RANKS][2]; /* along dp and dp.inner, from step 1 to 3 */
 static double n_bytes, ends_bytes; /* of all values; of the embedding, the head */
 
-static double bytes_along(struct cadre_rank *rank, const char *name)
-{
-    const struct cadre_axis *axis = cadre_mesh_axis(&rank->mesh, name);
-    struct cadre_comm_stats stats = {0};
-    if (axis && axis->comm)
-        cadre_comm_read_stats(axis->comm, &stats);
-    return (double)stats.bytes;
-}
-
 static void count_sent(struct cadre_rank *rank, int step)
 {
     double *mine = sent[rank->index];
     if (step == 2)
         return;
-    mine[0] = bytes_along(rank, "dp") - (step == 3 ? mine[0] : 0);
-    mine[1] = bytes_along(rank, "dp.inner") - (step == 3 ? mine[1] : 0);
+    mine[0] = thread_run_bytes(rank, "dp") - (step == 3 ? mine[0] : 0);
+    mine[1] = thread_run_bytes(rank, "dp.inner") - (step == 3 ? mine[1] : 0);
     if (rank->index > 0 || step < 3)
         return;
     n_bytes = ends_bytes = 0;

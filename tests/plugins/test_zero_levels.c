@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/comm/comm.h"
 #include "tests/plugins/thread_run.h"
 #include "tests/support/check_main.h"
 
@@ -118,21 +117,12 @@ static double sent[THREAD_RANKS][LEVELS]; /* in steps 2 and 3 */
 static double n_bytes; /* of all values */
 static uint64_t used[2]; /* by plain zero, and with levels */
 
-static double bytes_along(struct cadre_rank *rank, const char *name)
-{
-    const struct cadre_axis *axis = cadre_mesh_axis(&rank->mesh, name);
-    struct cadre_comm_stats stats = {0};
-    if (axis && axis->comm)
-        cadre_comm_read_stats(axis->comm, &stats);
-    return (double)stats.bytes;
-}
-
 static void count_sent(struct cadre_rank *rank, int step)
 {
     static const char *const axis[LEVELS] = {"dp.inner", "dp.outer", "dp"};
     double *mine = sent[rank->index];
     for (int k = 0; step != 2 && k < LEVELS; k++)
-        mine[k] = bytes_along(rank, axis[k]) - (step == 3 ? mine[k] : 0);
+        mine[k] = thread_run_bytes(rank, axis[k]) - (step == 3 ? mine[k] : 0);
     if (rank->index > 0 || step < 3)
         return;
     n_bytes = 0;

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/comm/comm.h"
 #include "core/launch/launch.h"
 #include "tests/support/check_main.h"
 
@@ -107,4 +108,13 @@ double thread_runs_differ(const struct thread_run *a, const struct thread_run *b
     for (int step = 1; step <= a->steps; step++)
         most = fmax(most, fabs(a->loss[step] - b->loss[step]));
     return most;
+}
+
+double thread_run_bytes(struct cadre_rank *rank, const char *axis)
+{
+    const struct cadre_axis *found = cadre_mesh_axis(&rank->mesh, axis);
+    struct cadre_comm_stats stats = {0};
+    if (found && found->comm)
+        cadre_comm_read_stats(found->comm, &stats);
+    return (double)stats.bytes;
 }

@@ -35,6 +35,10 @@ void thread_run(struct thread_run *run, const char *sets);
 
 /* Have two runs the same losses and norms, bit for bit, in every step? */
 bool thread_runs_same(const struct thread_run *a, const struct thread_run *b);
+/* Bytes that a rank has sent along an axis so far; 0 where there is none of that name.
+ * For `each`: operations that are in flight then count in part. */
+double thread_run_bytes(struct cadre_rank *rank, const char *axis);
+
 /* The largest difference of their losses. */
 double thread_runs_differ(const struct thread_run *a, const struct thread_run *b);
 
