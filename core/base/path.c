@@ -58,6 +58,28 @@ bool cadre_path_is_dir(const char *path)
     return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
+/* false where it is longer than any path that exists. */
+static bool join_into(char out[PATH_MAX], const char *dir, const char *name)
+{
+    const bool alone = name[0] == '/' || dir[0] == 0;
+    const bool slash = !alone && dir[strlen(dir) - 1] != '/';
+    const int n =
+        snprintf(out, PATH_MAX, "%s%s%s", alone ? "" : dir, slash ? "/" : "", name);
+    return n >= 0 && n < PATH_MAX;
+}
+
+bool cadre_path_has(const char *dir, const char *name)
+{
+    char path[PATH_MAX];
+    return join_into(path, dir, name) && cadre_path_exists(path);
+}
+
+bool cadre_path_has_dir(const char *dir, const char *name)
+{
+    char path[PATH_MAX];
+    return join_into(path, dir, name) && cadre_path_is_dir(path);
+}
+
 cadre_status cadre_path_make_dirs(const char *path, struct cadre_error *err)
 {
     char part[PATH_MAX];

@@ -25,6 +25,12 @@ char *cadre_path_absolute(const char *path);
 bool cadre_path_exists(const char *path);
 bool cadre_path_is_dir(const char *path);
 
+/* The same of dir/name, joined as by cadre_path_join but without taking memory: what
+ * asks whether a file is there has no way to say that memory lacks, and would take one
+ * kind of folder for another. */
+bool cadre_path_has(const char *dir, const char *name);
+bool cadre_path_has_dir(const char *dir, const char *name);
+
 /* mkdir -p. Errors: CADRE_E_IO naming the part that failed. */
 cadre_status cadre_path_make_dirs(const char *path, struct cadre_error *err);
 

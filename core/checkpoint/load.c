@@ -187,10 +187,7 @@ cadre_status cadre_load_check(const struct cadre_rank *rank, const char *path,
 static cadre_status verify_checksums(const char *dir, struct cadre_error *err)
 {
     struct cadre_checkpoint *checkpoint = NULL;
-    char *manifest = cadre_path_join(dir, "state.json");
-    bool there = manifest && cadre_path_exists(manifest);
-    free(manifest);
-    if (!there)
+    if (!cadre_path_has(dir, "state.json"))
         return CADRE_OK;
     cadre_status rc = cadre_checkpoint_open(dir, &checkpoint, err);
     if (rc == CADRE_OK)

@@ -43,11 +43,9 @@ static void append_new(struct cadre_text *out, const char *list, char end)
 static cadre_status open_state(const char *dir, struct cadre_checkpoint **out,
                                struct cadre_error *err)
 {
-    char *state = cadre_path_join(dir, "state.json");
-    const bool there = state && cadre_path_exists(state);
-    free(state);
     *out = NULL;
-    return there ? cadre_checkpoint_open(dir, out, err) : CADRE_OK;
+    return cadre_path_has(dir, "state.json") ? cadre_checkpoint_open(dir, out, err)
+                                             : CADRE_OK;
 }
 
 /* What `init` keeps is left out where it is gone by now: it was read when the run

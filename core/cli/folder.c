@@ -8,31 +8,23 @@
 #include "core/compare/settings.h"
 #include "core/run/bench.h"
 
-static bool has(const char *dir, const char *name)
-{
-    char *path = cadre_path_join(dir, name);
-    const bool there = path && cadre_path_exists(path);
-    free(path);
-    return there;
-}
-
 static cadre_status refuse(const struct cadre_cli_command *command, const char *dir,
                            const char *ini, struct cadre_error *err)
 {
     const bool compares = command == &cadre_command_compare;
-    if (!compares && has(dir, CADRE_COMPARISON_INI))
+    if (!compares && cadre_path_has(dir, CADRE_COMPARISON_INI))
         return cadre_fail(err, CADRE_E_INVALID,
                           "'%s' is the folder of a comparison, whose runs are in "
                           "'%s/runs': name one of these (`cadre compare %s` continues "
                           "the comparison)",
                           dir, dir, dir);
-    if (compares && has(dir, "config.ini"))
+    if (compares && cadre_path_has(dir, "config.ini"))
         return cadre_fail(err, CADRE_E_INVALID,
                           "'%s' is the folder of one run: name an ini file, or the "
                           "folder of a comparison, which has " CADRE_COMPARISON_INI,
                           dir);
-    if (!compares &&
-        (has(dir, "model.safetensors") || has(dir, "model.safetensors.index.json")))
+    if (!compares && (cadre_path_has(dir, "model.safetensors") ||
+                      cadre_path_has(dir, "model.safetensors.index.json")))
         return cadre_fail(err, CADRE_E_INVALID,
                           "'%s' is a model without the options of a run: name an ini "
                           "file, and the model by %s",
@@ -67,7 +59,7 @@ cadre_status cadre_cli_take_folder(const struct cadre_cli_command *command,
     if (command->kind != CADRE_CLI_CONF || !args->conf ||
         !cadre_path_is_dir(args->conf))
         return CADRE_OK;
-    if (!has(args->conf, ini))
+    if (!cadre_path_has(args->conf, ini))
         return refuse(command, args->conf, ini, err);
     args->folder = args->conf;
     args->ini = cadre_path_join(args->folder, ini);

@@ -27,13 +27,6 @@
 #include "core/report/archive_folder.h"
 #include "core/tensor/dtype.h"
 
-static bool has(const char *dir, const char *name)
-{
-    char path[4096]; /* no memory to lack: a folder would be taken for another */
-    const int n = snprintf(path, sizeof path, "%s/%s", dir, name);
-    return n > 0 && (size_t)n < sizeof path && cadre_path_exists(path);
-}
-
 static bool ends_with(const char *text, const char *end)
 {
     size_t n = strlen(text), m = strlen(end);
@@ -136,16 +129,16 @@ static cadre_status show_run(const char *path, struct cadre_error *err)
     char *summary = cadre_path_join(path, "summary.json"), *text = NULL, *latest = NULL;
     char *root = cadre_path_join(path, "checkpoints");
     size_t bytes;
-    cadre_status rc = CADRE_OK;
+    cadre_status rc = summary && root ? CADRE_OK : cadre_no_memory(err, "a path");
     printf("run folder\n");
-    if (summary && cadre_path_exists(summary)) {
+    if (rc == CADRE_OK && cadre_path_exists(summary)) {
         rc = cadre_path_read_file(summary, 1u << 20, &text, &bytes, err);
         if (rc == CADRE_OK)
             fputs(text, stdout);
-    } else {
+    } else if (rc == CADRE_OK) {
         printf("  no summary.json: the run did not end\n");
     }
-    if (rc == CADRE_OK && root && cadre_path_is_dir(root))
+    if (rc == CADRE_OK && cadre_path_is_dir(root))
         rc = cadre_checkpoint_find_latest(root, &latest, err);
     if (rc == CADRE_OK)
         printf("  latest checkpoint: %s\n", latest ? latest : "none");
@@ -160,9 +153,9 @@ static cadre_status show_annotations(const char *header, struct cadre_error *err
 {
     struct cadre_wfdb_annotations list = {0};
     char *path = cadre_format("%.*s.atr", (int)(strlen(header) - 4), header);
-    cadre_status rc = CADRE_OK;
+    cadre_status rc = path ? CADRE_OK : cadre_no_memory(err, "a path");
     unsigned beats = 0;
-    if (path && cadre_path_exists(path))
+    if (rc == CADRE_OK && cadre_path_exists(path))
         rc = cadre_wfdb_annotations_read(path, &list, err);
     for (size_t i = 0; i < list.count; i++)
         beats += cadre_wfdb_aami_class(list.items[i].code) >= 0;
@@ -347,11 +340,11 @@ static cadre_status show_archive(const char *path, struct cadre_error *err)
 
 static cadre_status show_folder(const char *path, struct cadre_error *err)
 {
-    if (has(path, "state.json"))
+    if (cadre_path_has(path, "state.json"))
         return show_checkpoint(path, err);
-    if (has(path, "report.json"))
+    if (cadre_path_has(path, "report.json"))
         return show_comparison(path, err);
-    if (has(path, CADRE_COMPARISON_INI)) {
+    if (cadre_path_has(path, CADRE_COMPARISON_INI)) {
         printf("comparison without a report: it was stopped, or is at work; `cadre "
                "compare %s` continues it\n",
                path);
@@ -359,9 +352,9 @@ static cadre_status show_folder(const char *path, struct cadre_error *err)
     }
     if (cadre_archive_folder_is(path))
         return show_archive(path, err);
-    if (has(path, "config.ini"))
+    if (cadre_path_has(path, "config.ini"))
         return show_run(path, err);
-    if (has(path, "config.json"))
+    if (cadre_path_has(path, "config.json"))
         return show_model_folder(path, err);
     if (cadre_tokenizer_in_folder(path))
         return cadre_inspect_tokenizer(path, err);

@@ -12,22 +12,35 @@
 #include "core/train/train.h"
 #include "core/tune/adapter.h"
 
-/* Is CONF the config.ini that a run left beside its checkpoints? */
-static bool is_of_run(const char *conf, char **dir)
-{
-    *dir = cadre_path_dirname(conf);
-    char *checkpoints = *dir ? cadre_path_join(*dir, "checkpoints") : NULL;
-    bool is = strcmp(cadre_path_basename(conf), "config.ini") == 0 && checkpoints &&
-              cadre_path_is_dir(checkpoints);
-    free(checkpoints);
-    return is;
-}
-
 /* Where the parameters are, and by which option: see cadre_cli_load_model. */
 struct source {
     char *dir;
     const char *named_by;
 };
+
+/* Is CONF the config.ini that a run left beside its checkpoints? dir: CONF's. */
+static bool is_of_run(const char *conf, const char *dir)
+{
+    return strcmp(cadre_path_basename(conf), "config.ini") == 0 &&
+           cadre_path_has_dir(dir, "checkpoints");
+}
+
+/* The parameters of the run that CONF makes, in its folder. */
+static cadre_status find_own(const char *folder, char **out, struct cadre_error *err)
+{
+    if (cadre_path_has_dir(folder, "checkpoints"))
+        return cadre_train_find_params(folder, out, err);
+    if (cadre_path_is_dir(folder))
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "no trained parameters: '%s' has no folder 'checkpoints', "
+                          "which a run leaves; name a run, checkpoint or model folder "
+                          "with --from",
+                          folder);
+    return cadre_fail(err, CADRE_E_INVALID,
+                      "no trained parameters: '%s' does not exist; train first, or "
+                      "name a run, checkpoint or model folder with --from",
+                      folder);
+}
 
 /* The folder of the parameters: --from, else that of a run whose config.ini CONF is,
  * which may have begun from model.init; else model.init, else the run's own. */
@@ -46,37 +59,21 @@ static cadre_status find_source(const struct cadre_cli_args *args,
     source->named_by = "--from";
     if (args->from)
         return cadre_train_find_params(args->from, out, err);
-    source->named_by = "run";
-    char *dir = NULL;
-    const bool left = !args->out && is_of_run(args->conf, &dir);
-    cadre_status rc = left ? cadre_train_find_params(dir, out, err) : CADRE_OK;
-    free(dir);
-    if (left)
-        return rc;
-    if (init && *init) {
-        source->named_by = "model.init";
-        return cadre_train_find_params(init, out, err);
-    }
+    char *dir = cadre_path_dirname(args->conf);
     char *own = args->out ? cadre_strdup(args->out)
                           : cadre_path_join(cadre_options_raw(options, "run.out"),
                                             named && *named ? named : name);
-    char *checkpoints = own ? cadre_path_join(own, "checkpoints") : NULL;
-    if (checkpoints && cadre_path_is_dir(checkpoints))
-        rc = cadre_train_find_params(own, out, err);
-    else if (checkpoints && cadre_path_is_dir(own))
-        rc =
-            cadre_fail(err, CADRE_E_INVALID,
-                       "no trained parameters: '%s' has no folder 'checkpoints', which "
-                       "a run leaves; name a run, checkpoint or model folder with "
-                       "--from",
-                       own);
-    else
-        rc = cadre_fail(
-            err, CADRE_E_INVALID,
-            "no trained parameters: '%s' does not exist; train first, or name a "
-            "run, checkpoint or model folder with --from",
-            own ? own : "the run's folder");
-    free(checkpoints);
+    cadre_status rc = dir && own ? CADRE_OK : cadre_no_memory(err, "a path");
+    source->named_by = "run";
+    if (rc == CADRE_OK && !args->out && is_of_run(args->conf, dir)) {
+        rc = cadre_train_find_params(dir, out, err);
+    } else if (rc == CADRE_OK && init && *init) {
+        source->named_by = "model.init";
+        rc = cadre_train_find_params(init, out, err);
+    } else if (rc == CADRE_OK) {
+        rc = find_own(own, out, err);
+    }
+    free(dir);
     free(own);
     return rc;
 }

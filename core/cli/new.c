@@ -82,14 +82,6 @@ static cadre_status check_name(const char *name, struct cadre_error *err)
 
 /* ---- templates ---- */
 
-static bool holds_templates(const char *dir)
-{
-    char *path = cadre_path_join(dir, "plugin.mk");
-    bool there = path && cadre_path_exists(path);
-    free(path);
-    return there;
-}
-
 /* The folder of a build, or of the installed tree, seen from the program. */
 static cadre_status find_templates(char out[PATH_MAX], struct cadre_error *err)
 {
@@ -97,13 +89,13 @@ static cadre_status find_templates(char out[PATH_MAX], struct cadre_error *err)
     cadre_path_program_dir(program, sizeof program);
     cadre_path_relative(CADRE_BINDIR, CADRE_SDKDIR, relative, sizeof relative);
     snprintf(out, PATH_MAX, "%s/sdk", program);
-    if (holds_templates(out))
+    if (cadre_path_has(out, "plugin.mk"))
         return CADRE_OK;
     snprintf(out, PATH_MAX, "%s/%s", program, relative);
-    if (holds_templates(out))
+    if (cadre_path_has(out, "plugin.mk"))
         return CADRE_OK;
     snprintf(out, PATH_MAX, "%s", CADRE_SDKDIR);
-    if (holds_templates(out))
+    if (cadre_path_has(out, "plugin.mk"))
         return CADRE_OK;
     return cadre_fail(err, CADRE_E_INVALID,
                       "the templates of `cadre new` are missing: searched %s/sdk, "

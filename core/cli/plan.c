@@ -22,43 +22,42 @@
 
 /* ---- replay ---- */
 
-static char *find_map(struct cadre_error *err)
+static cadre_status find_map(const char *given, char path[PATH_MAX],
+                             struct cadre_error *err)
 {
-    char *found = cadre_cli_hardware_beside(MAP);
-    if (!found)
-        cadre_fail(err, CADRE_E_INVALID,
-                   "no table of hardware texts beside the program or in "
-                   "%s/hardware; name one: --hardware FILE.tsv",
-                   CADRE_CONFDIR);
-    return found;
+    if (given)
+        snprintf(path, PATH_MAX, "%s", given);
+    if (given || cadre_cli_hardware_beside(MAP, path))
+        return CADRE_OK;
+    return cadre_fail(err, CADRE_E_INVALID,
+                      "no table of hardware texts beside the program or in "
+                      "%s/hardware; name one: --hardware FILE.tsv",
+                      CADRE_CONFDIR);
 }
 
 /* The errors that intervals are made of; none where the table is not installed. */
 static cadre_status load_intervals(struct cadre_intervals *intervals,
                                    struct cadre_error *err)
 {
-    char *path = cadre_cli_hardware_beside("errors.tsv");
+    char path[PATH_MAX];
     *intervals = (struct cadre_intervals){0};
-    cadre_status rc = path ? cadre_intervals_load(intervals, path, err) : CADRE_OK;
-    free(path);
-    return rc;
+    return cadre_cli_hardware_beside("errors.tsv", path)
+               ? cadre_intervals_load(intervals, path, err)
+               : CADRE_OK;
 }
 
 static cadre_status replay(const struct cadre_cli_args *args, struct cadre_error *err)
 {
     struct cadre_backtest table;
     struct cadre_intervals intervals;
+    char map[PATH_MAX];
     if (args->conf || args->plan.ranks || args->plan.emit || args->set.n)
         return cadre_fail(err, CADRE_E_INVALID,
                           "--replay takes a table alone: no CONF, --ranks, --emit or "
                           "--set");
-    char *map = args->plan.hardware ? cadre_strdup(args->plan.hardware) : find_map(err);
-    if (!map)
-        return err && err->code ? err->code : cadre_no_memory(err, "a path");
-    cadre_status rc = cadre_backtest(&table, args->plan.replay, map, err);
-    free(map);
-    CADRE_TRY(rc);
-    rc = load_intervals(&intervals, err);
+    CADRE_TRY(find_map(args->plan.hardware, map, err));
+    CADRE_TRY(cadre_backtest(&table, args->plan.replay, map, err));
+    cadre_status rc = load_intervals(&intervals, err);
     if (rc == CADRE_OK && args->json)
         rc = cadre_backtest_print_json(&table, &intervals, stdout);
     else if (rc == CADRE_OK)

@@ -2,6 +2,7 @@
 #include "core/cli/plan_hardware.h"
 
 #include <dirent.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,25 +11,20 @@
 
 static const char SUFFIX[] = ".ini";
 
-char *cadre_cli_hardware_beside(const char *name)
+bool cadre_cli_hardware_beside(const char *name, char path[PATH_MAX])
 {
+    static const char form[] = "%s/%s/hardware/%s";
     char program[1024], relative[1024];
     cadre_path_program_dir(program, sizeof program);
     cadre_path_relative(CADRE_BINDIR, CADRE_CONFDIR, relative, sizeof relative);
-    char *places[] = {
-        cadre_format("%s/hardware/%s", program, name),
-        cadre_format("%s/../hardware/%s", program, name),
-        cadre_format("%s/%s/hardware/%s", program, relative, name),
-        cadre_format("%s/hardware/%s", CADRE_CONFDIR, name),
-    };
-    char *found = NULL;
-    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
-        if (!found && places[i] && cadre_path_exists(places[i]))
-            found = places[i];
-        else
-            free(places[i]);
+    const char *const from[][2] = {
+        {program, "."}, {program, ".."}, {program, relative}, {CADRE_CONFDIR, "."}};
+    for (size_t i = 0; i < sizeof from / sizeof from[0]; i++) {
+        const int n = snprintf(path, PATH_MAX, form, from[i][0], from[i][1], name);
+        if (n < PATH_MAX && cadre_path_exists(path))
+            return true;
     }
-    return found;
+    return false;
 }
 
 static int is_hardware(const struct dirent *entry)
@@ -40,8 +36,10 @@ static int is_hardware(const struct dirent *entry)
 /* ": a100-80, h100", of the folder that has the table of hardware texts. */
 static void list_names(struct cadre_text *out)
 {
-    char *table = cadre_cli_hardware_beside("texts.tsv");
-    char *dir = table ? cadre_path_dirname(table) : NULL;
+    char table[PATH_MAX];
+    char *dir = cadre_cli_hardware_beside("texts.tsv", table)
+                    ? cadre_path_dirname(table)
+                    : NULL;
     struct dirent **entry = NULL;
     const int n = dir ? scandir(dir, &entry, is_hardware, alphasort) : 0;
     for (int i = 0; i < n; i++) {
@@ -52,7 +50,6 @@ static void list_names(struct cadre_text *out)
     }
     free(entry);
     free(dir);
-    free(table);
 }
 
 cadre_status cadre_cli_hardware_load(struct cadre_hardware *hw, const char *given,
@@ -60,21 +57,17 @@ cadre_status cadre_cli_hardware_load(struct cadre_hardware *hw, const char *give
 {
     if (strchr(given, '/') || (cadre_path_exists(given) && !cadre_path_is_dir(given)))
         return cadre_hardware_load(hw, given, err);
-    char *name = cadre_format("%s%s", given, SUFFIX);
-    char *found = name ? cadre_cli_hardware_beside(name) : NULL;
+    char name[PATH_MAX], path[PATH_MAX];
+    const int n = snprintf(name, sizeof name, "%s%s", given, SUFFIX);
+    if (n < (int)sizeof name && cadre_cli_hardware_beside(name, path))
+        return cadre_hardware_load(hw, path, err);
     struct cadre_text names = {0};
-    cadre_status rc;
-    if (found) {
-        rc = cadre_hardware_load(hw, found, err);
-    } else {
-        list_names(&names);
-        rc = cadre_fail(err, CADRE_E_INVALID,
-                        "there is no hardware file '%s': expected its path, or the "
-                        "name of one that comes with Cadre%s",
-                        given, cadre_text_str(&names));
-    }
+    list_names(&names);
+    cadre_status rc =
+        cadre_fail(err, CADRE_E_INVALID,
+                   "there is no hardware file '%s': expected its path, or the name of "
+                   "one that comes with Cadre%s",
+                   given, cadre_text_str(&names));
     cadre_text_fini(&names);
-    free(found);
-    free(name);
     return rc;
 }

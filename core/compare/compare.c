@@ -345,9 +345,7 @@ static cadre_status find_missing(const struct comparing *x, struct cadre_text *m
         struct job job;
         struct cadre_record record = {0};
         rc = job_init(x, &x->task[i], &job, err);
-        char *summary =
-            cadre_path_join(rc == CADRE_OK ? job.folder : "", "summary.json");
-        if (rc == CADRE_OK && summary && cadre_path_exists(summary))
+        if (rc == CADRE_OK && cadre_path_has(job.folder, "summary.json"))
             rc = cadre_record_read(job.folder, &record, err);
         if ((int64_t)record.n < job.run->steps)
             cadre_text_printf(missing, "%s%s", missing->len ? ", " : "",
@@ -357,7 +355,6 @@ static cadre_status find_missing(const struct comparing *x, struct cadre_text *m
                               job.run->steps);
         cadre_record_fini(&record);
         free(job.folder);
-        free(summary);
     }
     return rc;
 }
@@ -381,13 +378,8 @@ static cadre_status refuse_timed(const struct comparing *x, struct cadre_error *
 {
     static const char *const made_by_timing[] = {"pieces.jsonl", "report.json"};
     bool timed = true;
-    for (size_t i = 0; i < 2; i++) {
-        char *path = cadre_path_join(x->request.out, made_by_timing[i]);
-        if (!path)
-            return cadre_no_memory(err, "a path");
-        timed = timed && cadre_path_exists(path);
-        free(path);
-    }
+    for (size_t i = 0; i < 2; i++)
+        timed = timed && cadre_path_has(x->request.out, made_by_timing[i]);
     if (!timed)
         return CADRE_OK;
     return cadre_fail(err, CADRE_E_INVALID,

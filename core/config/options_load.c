@@ -25,11 +25,12 @@ static char *beside_file(const char *value, size_t n, const char *file)
     if (!own || !*own || *own == '/' || !strchr(file, '/'))
         return own;
     char *dir = cadre_path_dirname(file);
-    char *beside = dir ? cadre_path_join(dir, own) : NULL;
-    const bool taken = beside && cadre_path_exists(beside);
+    char *taken = !dir                       ? NULL
+                  : cadre_path_has(dir, own) ? cadre_path_join(dir, own)
+                                             : cadre_strdup(own);
     free(dir);
-    free(taken ? own : beside);
-    return taken ? beside : own;
+    free(own);
+    return taken;
 }
 
 /* A list of paths: each in its turn. In a stack, separated by commas, names without a

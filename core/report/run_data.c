@@ -248,18 +248,11 @@ static cadre_status take_name(struct cadre_run_data *data, struct cadre_error *e
     return data->name ? CADRE_OK : cadre_no_memory(err, "a name");
 }
 
-static bool has(const char *dir, const char *name)
-{
-    char *path = cadre_path_join(dir, name);
-    bool there = path && cadre_path_exists(path);
-    free(path);
-    return there;
-}
-
 bool cadre_run_data_is_run(const char *dir)
 {
-    return has(dir, "metrics.jsonl") ||
-           (has(dir, "summary.json") && !has(dir, "instances.json"));
+    return cadre_path_has(dir, "metrics.jsonl") ||
+           (cadre_path_has(dir, "summary.json") &&
+            !cadre_path_has(dir, "instances.json"));
 }
 
 cadre_status cadre_run_data_read(const char *dir, struct cadre_run_data *data,

@@ -226,13 +226,11 @@ static void put_links(const struct cadre_run_data *data, struct cadre_text *out)
     bool first = true;
     cadre_text_printf(out, "<p class=\"soft\">Files: ");
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        char *path = cadre_path_join(data->dir, names[i]);
-        if (path && cadre_path_exists(path)) {
-            cadre_text_printf(out, "%s", first ? "" : ", ");
-            cadre_page_link(out, names[i], names[i]);
-            first = false;
-        }
-        free(path);
+        if (!cadre_path_has(data->dir, names[i]))
+            continue;
+        cadre_text_printf(out, "%s", first ? "" : ", ");
+        cadre_page_link(out, names[i], names[i]);
+        first = false;
     }
     cadre_text_printf(out, "</p>\n");
 }

@@ -196,25 +196,16 @@ static cadre_status check_window(const struct cadre_config_model *m,
  * keys, or its tensors are refused when they are read. */
 static bool fits_keys(const struct cadre_config_model *m)
 {
-    char *hf = cadre_path_join(m->init, "config.json");
-    char *state = cadre_path_join(m->init, "state.json");
-    const bool fits = (m->experts > 0 || m->arch == CADRE_CONFIG_VIT) && hf && state &&
-                      !cadre_path_exists(hf) && cadre_path_exists(state);
-    free(hf);
-    free(state);
-    return fits;
+    return (m->experts > 0 || m->arch == CADRE_CONFIG_VIT) &&
+           !cadre_path_has(m->init, "config.json") &&
+           cadre_path_has(m->init, "state.json");
 }
 
 /* Is it the folder of a run, whose checkpoints are in a folder of it? The first of them
  * may not be written yet. */
 static bool is_run(const char *dir)
 {
-    char *config = cadre_path_join(dir, "config.ini");
-    char *hf = cadre_path_join(dir, "config.json");
-    const bool is = config && hf && cadre_path_exists(config) && !cadre_path_exists(hf);
-    free(config);
-    free(hf);
-    return is;
+    return cadre_path_has(dir, "config.ini") && !cadre_path_has(dir, "config.json");
 }
 
 /* Names the checkpoint to take instead. */
@@ -222,7 +213,7 @@ static cadre_status refuse_run(const char *dir, struct cadre_error *err)
 {
     char *root = cadre_path_join(dir, "checkpoints"), *newest = NULL;
     cadre_status rc = root ? CADRE_OK : cadre_no_memory(err, "a path");
-    if (root && cadre_path_is_dir(root))
+    if (rc == CADRE_OK && cadre_path_is_dir(root))
         rc = cadre_checkpoint_find_latest(root, &newest, err);
     if (rc == CADRE_OK)
         rc = cadre_fail(err, CADRE_E_INVALID,

@@ -71,7 +71,7 @@ static cadre_status check_config(const char *dir, struct cadre_error *err)
 {
     char *path = cadre_path_join(dir, "config.ini");
     cadre_status rc = path ? CADRE_OK : cadre_no_memory(err, "a path");
-    if (path && cadre_path_exists(path) && !begins_as_ours(path))
+    if (rc == CADRE_OK && cadre_path_exists(path) && !begins_as_ours(path))
         rc = cadre_fail(err, CADRE_E_INVALID,
                         "--out: '%s' is no file of a run, which would replace it; "
                         "choose another folder",
@@ -91,13 +91,8 @@ static const char *mark_of(const char *dir, enum cadre_outdir_use use)
     const char *const *mark = use == CADRE_OUTDIR_RUN          ? of_a_run
                               : use == CADRE_OUTDIR_COMPARISON ? of_a_comparison
                                                                : of_a_report;
-    for (bool there = false; *mark; mark++) {
-        char *path = cadre_path_join(dir, *mark);
-        there = path && cadre_path_exists(path);
-        free(path);
-        if (there)
-            break;
-    }
+    while (*mark && !cadre_path_has(dir, *mark))
+        mark++;
     return *mark;
 }
 

@@ -112,10 +112,7 @@ static cadre_status refuse_run(const struct cadre_spec *spec, bool benchmark,
     static const char *const marks[] = {"metrics.jsonl", "summary.json", "checkpoints",
                                         "restarts.json", "instances.json"};
     for (size_t i = 0; i < sizeof marks / sizeof marks[0]; i++) {
-        char *path = cadre_path_join(spec->out, marks[i]);
-        bool there = path && cadre_path_exists(path);
-        free(path);
-        if (there)
+        if (cadre_path_has(spec->out, marks[i]))
             return cadre_fail(err, CADRE_E_INVALID,
                               "'%s' holds a run already (%s); choose another --out%s",
                               spec->out, marks[i],

@@ -54,14 +54,6 @@ static cadre_status check_length(const struct cadre_spec *spec, struct cadre_err
     return CADRE_OK;
 }
 
-static bool is_of_a_run(const char *folder)
-{
-    char *state = cadre_path_join(folder, "state.json");
-    const bool is = state && cadre_path_exists(state);
-    free(state);
-    return is;
-}
-
 cadre_status cadre_spec_check_tokens(const struct cadre_spec *spec, int64_t tokens,
                                      struct cadre_error *err)
 {
@@ -70,7 +62,7 @@ cadre_status cadre_spec_check_tokens(const struct cadre_spec *spec, int64_t toke
     const long long vocab = (long long)spec->run.model.vocab;
     if (!*init || strcmp(spec->config.data.format, "tokens") == 0 ||
         strcmp(spec->config.data.format, "wfdb") == 0 || vocab == tokens ||
-        strcmp(source, "default") != 0 || is_of_a_run(init))
+        strcmp(source, "default") != 0 || cadre_path_has(init, "state.json"))
         return CADRE_OK;
     return cadre_fail(err, CADRE_E_INVALID,
                       "model.init = %s has a vocabulary of %lld tokens, and "

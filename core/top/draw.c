@@ -125,25 +125,19 @@ static cadre_status draw(const struct cadre_top_request *request,
     return rc != CADRE_OK || out->failed ? cadre_no_memory(err, "a frame") : CADRE_OK;
 }
 
-static bool has(const char *dir, const char *name)
-{
-    char *path = cadre_path_join(dir, name);
-    const bool there = path && cadre_path_exists(path);
-    free(path);
-    return there;
-}
-
 /* Between two runs of a sweep or a comparison, which have a file of options, none is at
  * work: that is over where its report is there. */
 static bool is_over(const char *dir, const struct moment *m)
 {
     static const char *const reports[] = {"report.json", "instances.json"};
     static const char *const options[] = {"comparison.ini", "config.ini"};
-    bool reported = m->runs.n == 1 || (!has(dir, options[0]) && !has(dir, options[1]));
+    bool reported = m->runs.n == 1 || (!cadre_path_has(dir, options[0]) &&
+                                       !cadre_path_has(dir, options[1]));
     for (size_t i = 0; i < m->runs.n; i++)
         if (is_at_work(&m->snapshot[i]))
             return false;
-    return reported || has(dir, reports[0]) || has(dir, reports[1]);
+    return reported || cadre_path_has(dir, reports[0]) ||
+           cadre_path_has(dir, reports[1]);
 }
 
 cadre_status cadre_top_draw(const struct cadre_top_request *request,

@@ -9,14 +9,6 @@
 #include "core/base/memory.h"
 #include "core/base/path.h"
 
-static bool has(const char *dir, const char *name)
-{
-    char *path = cadre_path_join(dir, name);
-    const bool there = path && cadre_path_exists(path);
-    free(path);
-    return there;
-}
-
 static cadre_status add(struct cadre_top_runs *runs, const char *dir,
                         struct cadre_error *err)
 {
@@ -42,7 +34,7 @@ static cadre_status look_in(const char *dir, struct cadre_top_runs *runs,
         char *path = cadre_path_join(dir, entry->d_name);
         if (!path)
             rc = cadre_no_memory(err, "a path");
-        else if (cadre_path_is_dir(path) && has(path, "status"))
+        else if (cadre_path_is_dir(path) && cadre_path_has(path, "status"))
             rc = add(runs, path, err);
         free(path);
     }
@@ -67,7 +59,7 @@ static cadre_status nothing(const char *dir, struct cadre_error *err)
         return cadre_fail(err, CADRE_E_INVALID,
                           "'%s' is no folder; `cadre top` takes the folder of a run",
                           dir);
-    if (has(dir, "config.ini") || has(dir, "metrics.jsonl"))
+    if (cadre_path_has(dir, "config.ini") || cadre_path_has(dir, "metrics.jsonl"))
         return cadre_fail(err, CADRE_E_INVALID,
                           "'%s' has no status pages: its ranks have not begun, or an "
                           "older cadre trained it",
@@ -83,7 +75,7 @@ cadre_status cadre_top_find(const char *dir, struct cadre_top_runs *runs,
 {
     static const char *const below[] = {"", "runs", "pieces"};
     *runs = (struct cadre_top_runs){0};
-    if (has(dir, "status"))
+    if (cadre_path_has(dir, "status"))
         return add(runs, dir, err);
     for (size_t i = 0; i < sizeof below / sizeof below[0]; i++) {
         char *path = *below[i] ? cadre_path_join(dir, below[i]) : cadre_strdup(dir);

@@ -60,11 +60,9 @@ static cadre_status look_for_mark(const struct cadre_spec *spec,
 {
     double deadline = cadre_now_s() + SHARED_WAIT_S;
     char host[64] = "";
-    char *path = cadre_path_join(spec->out, terms->mark);
-    bool seen = false;
-    while (path && !(seen = cadre_path_exists(path)) && cadre_now_s() < deadline)
+    bool seen;
+    while (!(seen = cadre_path_has(spec->out, terms->mark)) && cadre_now_s() < deadline)
         nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
-    free(path);
     gethostname(host, sizeof host - 1);
     return seen ? CADRE_OK
                 : cadre_fail(err, CADRE_E_INVALID,

@@ -252,13 +252,14 @@ cadre_status cadre_train_signature(const struct cadre_spec *spec,
 cadre_status cadre_train_find_params(const char *from, char **out,
                                      struct cadre_error *err)
 {
-    char *root = cadre_path_join(from, "checkpoints");
-    cadre_status rc = CADRE_OK;
     *out = NULL;
-    if (root && cadre_path_is_dir(root))
-        rc = cadre_checkpoint_find_latest(root, out, err);
-    else
+    if (!cadre_path_has_dir(from, "checkpoints")) {
         *out = cadre_strdup(from);
+        return *out ? CADRE_OK : cadre_no_memory(err, "a path");
+    }
+    char *root = cadre_path_join(from, "checkpoints");
+    cadre_status rc = root ? cadre_checkpoint_find_latest(root, out, err)
+                           : cadre_no_memory(err, "a path");
     if (rc == CADRE_OK && !*out)
         rc =
             cadre_fail(err, CADRE_E_INVALID, "'%s' holds no complete checkpoint", from);

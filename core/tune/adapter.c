@@ -18,10 +18,7 @@ static bool is_set(const struct cadre_options *options, const char *name)
 
 bool cadre_adapter_is(const char *dir)
 {
-    char *path = cadre_path_join(dir, "adapter_config.json");
-    const bool is = path && cadre_path_exists(path);
-    free(path);
-    return is;
+    return cadre_path_has(dir, "adapter_config.json");
 }
 
 /* Has the run adapters? */
@@ -111,11 +108,7 @@ static cadre_status check_converted(const struct cadre_config *config,
                                     struct cadre_error *err)
 {
     const char *init = config->model.init;
-    char *path = cadre_path_join(init, CADRE_INT4_FILE);
-    if (!path)
-        return cadre_no_memory(err, "a path");
-    const bool is = *init && cadre_path_exists(path);
-    free(path);
+    const bool is = *init && cadre_path_has(init, CADRE_INT4_FILE);
     if (is == config->tune.quantized)
         return CADRE_OK;
     if (is)

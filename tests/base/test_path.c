@@ -2,6 +2,7 @@
 #include "core/base/path.h"
 
 #include <dirent.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -108,6 +109,29 @@ static int count_files(void)
     return n;
 }
 
+START_TEST(looks_into_folders)
+{
+    struct cadre_error err = {0};
+    char *file = cadre_path_join(dir, "f"), *sub = cadre_path_join(dir, "sub");
+    char *slashed = cadre_path_join(dir, ""),
+         *long_name = cadre_calloc(PATH_MAX + 1, 1);
+    ck_assert_int_eq(cadre_path_write_file(file, "x", 1, &err), CADRE_OK);
+    ck_assert_int_eq(cadre_path_make_dirs(sub, &err), CADRE_OK);
+    ck_assert(cadre_path_has(dir, "f") && !cadre_path_has_dir(dir, "f"));
+    ck_assert(cadre_path_has(dir, "sub") && cadre_path_has_dir(dir, "sub"));
+    ck_assert(cadre_path_has(slashed, "f") && cadre_path_has("", file));
+    ck_assert(cadre_path_has("/nowhere", file));
+    ck_assert(!cadre_path_has(dir, "g") && !cadre_path_has_dir(dir, "g"));
+    memset(long_name, 'a', PATH_MAX);
+    long_name[PATH_MAX] = 0;
+    ck_assert(!cadre_path_has(dir, long_name) && !cadre_path_has_dir(dir, long_name));
+    free(long_name);
+    free(slashed);
+    free(sub);
+    free(file);
+}
+END_TEST
+
 START_TEST(writes_whole_files_or_none)
 {
     struct cadre_error err = {0};
@@ -160,6 +184,7 @@ Suite *test_suite(void)
     tcase_add_test(tc, a_path_from_the_root);
     tcase_add_test(tc, joins_and_splits);
     tcase_add_test(tc, makes_folders);
+    tcase_add_test(tc, looks_into_folders);
     tcase_add_test(tc, writes_whole_files_or_none);
     tcase_add_test(tc, reads_only_small_regular_files);
     suite_add_tcase(s, tc);

@@ -340,16 +340,16 @@ static void judge_bit_identical(const struct cadre_comparison *c,
     }
 }
 
-/* Runs with adapters save them under another name. */
+/* Runs with adapters save them under another name. NULL where there is no memory. */
 static char *state_path(const struct cadre_record *record, size_t state)
 {
     char *path = cadre_record_checkpoint(record, cadre_state_file(state));
     if (state > 0 || !path || cadre_path_exists(path))
         return path;
     char *adapters = cadre_record_checkpoint(record, CADRE_CHECKPOINT_ADAPTERS);
-    const bool has = adapters && cadre_path_exists(adapters);
-    free(has ? path : adapters);
-    return has ? adapters : path;
+    const bool plain = adapters && !cadre_path_exists(adapters);
+    free(plain ? adapters : path);
+    return plain ? path : adapters;
 }
 
 cadre_status cadre_judge_states(const struct cadre_record *record,

@@ -8,18 +8,11 @@
 #include <sys/stat.h>
 
 #include "core/base/hash.h"
+#include "core/base/path.h"
 #include "core/base/utf8.h"
 #include "core/data/tokenizer/tokenizer_kind.h"
 
 enum { LLAMA2C_BOS = 1, BYTE_EOS = 0 };
-
-static bool has_file(const char *folder, const char *name)
-{
-    char path[4096];
-    struct stat st;
-    const int n = snprintf(path, sizeof path, "%s/%s", folder, name);
-    return n < (int)sizeof path && stat(path, &st) == 0;
-}
 
 static bool ends_with(const char *text, const char *end)
 {
@@ -45,7 +38,8 @@ static const struct {
 static int kind_in(const char *folder)
 {
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
-        if (has_file(folder, kinds[i].file) && has_file(folder, kinds[i].beside))
+        if (cadre_path_has(folder, kinds[i].file) &&
+            cadre_path_has(folder, kinds[i].beside))
             return (int)i;
     return -1;
 }
