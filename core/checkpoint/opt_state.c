@@ -26,7 +26,7 @@ struct cadre_safetensors_spec cadre_opt_state_tensor(const struct cadre_rank *ra
     const uint64_t count = cadre_shape_count(shape);
     spec.ndim = 1;
     spec.dim[0] = s->extent == CADRE_OPT_ROWS      ? shape->dim[0]
-                  : s->extent == CADRE_OPT_COLUMNS ? shape->dim[1]
+                  : s->extent == CADRE_OPT_COLUMNS ? count / shape->dim[0]
                                                    : (count + s->block - 1) / s->block;
     return spec;
 }

@@ -174,8 +174,8 @@ struct cadre_plan {
     cadre_status (*split_axis)(void *h, const char *axis, uint32_t inner);
 
     /* OPTIMIZER: states, zeroed at the start, in the order in which update gets them;
-     * and which parameters are updated as whole matrices (two dimensions; see
-     * struct cadre_update_ev). */
+     * and which parameters are updated as whole matrices (two dimensions, or one: a
+     * matrix of one column; see struct cadre_update_ev). */
     cadre_status (*opt_state)(void *h, const struct cadre_opt_state *state);
     cadre_status (*opt_matrix)(void *h, cadre_param_id param);
 };

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* adafactor: an optimizer whose second moment of a matrix is a value a row and one a
- * column. Both are means over the whole logical matrix, which the core assembles on one
- * rank of those that hold its ranges: so no boundary between ranks moves a sum.
+ * column. Both are means over the whole logical matrix, as the root mean square that
+ * clips is of the whole update: the core assembles each parameter on one rank of those
+ * that hold its ranges, so no boundary between ranks moves a sum.
  * Source: Shazeer & Stern, Adafactor: Adaptive learning rates with sublinear memory
  * cost, 2018. */
 #include "plugins/adafactor/adafactor.h"
@@ -55,26 +56,26 @@ static cadre_status keep(const struct cadre_plan *plan, cadre_param_id id,
     return plan->opt_state(plan->h, &state);
 }
 
-/* A matrix has its factors on the rank that computes it, all else a value an
- * element. */
+/* All is on the rank that computes the parameter. A vector is a matrix of one column,
+ * whose rows have a value each. */
 static cadre_status plan_param(struct cadre_self *self, const struct cadre_plan *plan,
                                cadre_param_id id, const struct cadre_param_info *info)
 {
     const int matrix = info->ndim == 2;
-    const uint64_t whole = info->shape[0] * info->shape[1];
+    const uint64_t rows = info->shape[0], columns = matrix ? info->shape[1] : 1;
     self->factored[id] = (uint8_t)matrix;
     if (info->present) {
-        self->n_scratch = larger(self->n_scratch, matrix ? whole : info->count);
-        self->n_ones = larger(self->n_ones, matrix ? 0 : info->count);
+        self->n_scratch = larger(self->n_scratch, rows * columns);
+        self->n_ones = larger(self->n_ones, larger(rows, columns));
+        self->n_rows = larger(self->n_rows, matrix ? rows : 0);
+        self->n_columns = larger(self->n_columns, matrix ? columns : 0);
     }
-    if (!matrix)
-        return keep(plan, id, "exp_avg_sq", CADRE_OPT_ELEMENTS);
-    if (info->present) {
-        self->n_rows = larger(self->n_rows, info->shape[0]);
-        self->n_columns = larger(self->n_columns, info->shape[1]);
+    if (matrix) {
+        CADRE_TRY(keep(plan, id, "exp_avg_sq_row", CADRE_OPT_ROWS));
+        CADRE_TRY(keep(plan, id, "exp_avg_sq_col", CADRE_OPT_COLUMNS));
+    } else {
+        CADRE_TRY(keep(plan, id, "exp_avg_sq", CADRE_OPT_ROWS));
     }
-    CADRE_TRY(keep(plan, id, "exp_avg_sq_row", CADRE_OPT_ROWS));
-    CADRE_TRY(keep(plan, id, "exp_avg_sq_col", CADRE_OPT_COLUMNS));
     return plan->opt_matrix(plan->h, id);
 }
 
@@ -92,7 +93,6 @@ static cadre_status tell(const struct cadre_self *self, const struct cadre_plan 
 static cadre_status plan(struct cadre_self *self, const struct cadre_plan *plan)
 {
     self->dtype = plan->grad_dtype;
-    self->unit = plan->range_unit;
     self->n_params = self->model->n_params(self->ctx);
     self->n_scratch = self->n_rows = self->n_columns = self->n_ones = 0;
     if (!self->factored)
@@ -106,7 +106,6 @@ static cadre_status plan(struct cadre_self *self, const struct cadre_plan *plan)
         if (info.tied_to < 0 && !info.frozen)
             CADRE_TRY(plan_param(self, plan, id, &info));
     }
-    self->n_ones = larger(self->n_ones, larger(self->n_rows, self->n_columns));
     CADRE_TRY(tell(self, plan, self->n_scratch, "squares"));
     return tell(self, plan, self->n_rows + self->n_columns + self->n_ones, "means");
 }
@@ -175,9 +174,8 @@ static cadre_status update(struct cadre_self *self, const struct cadre_update_ev
     if (ev->stage == CADRE_UPDATE_PREPARE)
         return CADRE_OK;
     if (ev->stage == CADRE_UPDATE_MATRIX)
-        return adafactor_matrix(self, ev);
-    if (!self->factored[ev->param])
-        CADRE_TRY(adafactor_vector(self, ev));
+        return self->factored[ev->param] ? adafactor_matrix(self, ev)
+                                         : adafactor_vector(self, ev);
     return self->ops->axpby(self->ctx, -ev->lr, &ev->grad,
                             1 - ev->lr * ev->weight_decay, &ev->value);
 }

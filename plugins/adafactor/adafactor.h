@@ -17,7 +17,6 @@ struct cadre_self {
     double decay, clip, eps;
     uint32_t dtype; /* of gradients and states */
     uint32_t n_params;
-    uint64_t unit; /* elements of a piece of a vector: no rank boundary is in one */
     uint8_t *factored; /* (n_params) 1 for a matrix */
     /* Scratch, elements: the largest matrix or vector; the most rows, and columns. */
     uint64_t n_scratch, n_rows, n_columns;
@@ -31,7 +30,8 @@ struct cadre_self {
 cadre_status adafactor_matrix(struct cadre_self *self,
                               const struct cadre_update_ev *ev);
 
-/* The same for a range of a parameter that has no factors, in pieces of `unit`. */
+/* The same for a vector, which has a moment for each element. [stream; waits for the
+ * device once] */
 cadre_status adafactor_vector(struct cadre_self *self,
                               const struct cadre_update_ev *ev);
 

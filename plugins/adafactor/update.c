@@ -103,12 +103,5 @@ cadre_status adafactor_vector(struct cadre_self *self, const struct cadre_update
     CADRE_TRY(blend(self, decay_at(self, ev->step), 1, &scratch, &ev->state[0]));
     CADRE_TRY(invert(self, &ev->state[0], &scratch, 1));
     CADRE_TRY(self->ops->mul(self->ctx, g, g, &scratch));
-    for (uint64_t at = 0; at < g->count; at += self->unit) {
-        const uint64_t left = g->count - at;
-        const struct cadre_buf piece =
-            view(self, (char *)g->data + at * cadre_dtype_size(self->dtype),
-                 left < self->unit ? left : self->unit);
-        CADRE_TRY(clip(self, &piece));
-    }
-    return CADRE_OK;
+    return clip(self, g);
 }

@@ -185,10 +185,10 @@ each_optimizer() {
         # shellcheck disable=SC2086
         train text "$name-split" 0 $common ${!name} strategy.stack=tensor:2
         each "$split" "$name-split" ${!name}
+        # shellcheck disable=SC2086
+        train text "$name-joined" 0 $common run.exact_parts=2 ${!name}
+        each "$joined" "$name-joined" run.exact_parts=2 ${!name}
     done
-    # shellcheck disable=SC2086
-    train text lion-joined 0 $common run.exact_parts=2 $lion
-    each "$joined" lion-joined run.exact_parts=2 $lion
 }
 
 processes="comm.ranks=processes train.recompute=block"

@@ -292,9 +292,8 @@ END_TEST
 START_TEST(states_and_matrices_are_of_parameters)
 {
     struct cadre_opt_state state = state_of(vector(), "m", CADRE_OPT_COLUMNS);
-    plan_fixture_refused(&f, muon->opt_state(muon->h, &state), "with the extent 3");
-    plan_fixture_refused(&f, muon->opt_matrix(muon->h, vector()),
-                         "which has 1 dimensions, expected 2");
+    ck_assert_int_eq(muon->opt_state(muon->h, &state), CADRE_OK);
+    ck_assert_int_eq(muon->opt_matrix(muon->h, vector()), CADRE_OK);
     plan_fixture_refused(&f, muon->opt_matrix(muon->h, f.model->n_params),
                          "expected less");
     plan_fixture_refused(&f, muon->opt_matrix(muon->h, f.model->n_params - 1),

@@ -338,14 +338,12 @@ static cadre_status opt_state(void *h, const struct cadre_opt_state *state)
 static cadre_status opt_matrix(void *h, cadre_param_id param)
 {
     struct cadre_player *p = h;
-    uint64_t shape[2];
     CADRE_TRY(in_plan(p, "plan.opt_matrix"));
-    if (p->all->plugin->desc.role != CADRE_ROLE_OPTIMIZER || param >= ENTRIES ||
-        play_entry_shape(param, shape) != 2)
+    if (p->all->plugin->desc.role != CADRE_ROLE_OPTIMIZER || param >= ENTRIES)
         return play_refuse(p, CADRE_RULE_ARGUMENT,
-                           "opt_matrix of entry %u: an OPTIMIZER names entries of two "
-                           "dimensions",
-                           param);
+                           "opt_matrix of entry %u: an OPTIMIZER names entries less "
+                           "than %u",
+                           param, ENTRIES);
     p->plan.opt_matrix[param] = true;
     return CADRE_OK;
 }

@@ -61,7 +61,7 @@ static struct cadre_matrix describe(const struct cadre_owners *owners,
     struct cadre_matrix matrix = {
         .param = param,
         .rows = p->shape.dim[0],
-        .columns = p->shape.dim[1],
+        .columns = p->shape.ndim > 1 ? p->shape.dim[1] : 1,
         .data = plan->param[param].share[CADRE_KIND_OPT].placed,
         .tensor = p->split != CADRE_SHARD_NONE,
         .members = 1,

@@ -212,12 +212,10 @@ static cadre_status check_state(struct cadre_plan_session *s,
                                  "opt_state '%s' of '%s' with the dtype %u, expected "
                                  "one of CADRE_F32 to CADRE_I8",
                                  key, p->name, state->dtype);
-    if (state->extent < CADRE_OPT_ELEMENTS || state->extent > CADRE_OPT_COLUMNS ||
-        (state->extent != CADRE_OPT_ELEMENTS && p->shape.ndim != 2))
+    if (state->extent < CADRE_OPT_ELEMENTS || state->extent > CADRE_OPT_COLUMNS)
         return cadre_plan_refuse(s,
                                  "opt_state '%s' of '%s' with the extent %u, expected "
-                                 "CADRE_OPT_ELEMENTS, or _ROWS or _COLUMNS of a "
-                                 "parameter of two dimensions",
+                                 "CADRE_OPT_ELEMENTS, _ROWS or _COLUMNS",
                                  key, p->name, state->extent);
     uint32_t most = state->extent == CADRE_OPT_ELEMENTS ? CADRE_NORM_CHUNK : 1;
     if (state->block == 0 || most % state->block != 0)
@@ -272,10 +270,10 @@ cadre_status cadre_plan_opt_matrix(void *h, cadre_param_id param)
     CADRE_TRY(check_optimizer(s, "opt_matrix"));
     CADRE_TRY(check_entry(s, "opt_matrix", param));
     const struct cadre_param *p = model_param(s, param);
-    if (p->shape.ndim != 2)
+    if (p->shape.ndim < 1 || p->shape.ndim > 2)
         return cadre_plan_refuse(s,
                                  "opt_matrix of '%s', which has %u dimensions, "
-                                 "expected 2",
+                                 "expected 1 or 2",
                                  p->name, p->shape.ndim);
     s->plan->param[param].matrix = true;
     return CADRE_OK;
