@@ -60,7 +60,7 @@ enum cadre_config_tune_method {
 
 struct cadre_config_run {
     const char *name, *out, *extends;
-    int64_t seed, perturb, exact_parts;
+    int64_t seed, perturb, exact_parts, verify;
     double recut;
     bool exact, elastic, memory_check, trust;
 };

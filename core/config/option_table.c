@@ -47,6 +47,8 @@ static const struct cadre_config_key table[] = {
         "N > 0: a 1-ulp perturbation of the initial parameters, seed N"),
     BOOL(run, memory_check, "yes",
          "refuse a run that is predicted to take more memory than is free"),
+    I64(run, verify, "0", 0, 1e9,
+        "N > 0: every N steps, see that memory has kept parameters and states"),
     BOOL(run, trust, "yes",
          "run code that an ini file names: strategy.plugin_path, ./x.so in a stack"),
     BOOL(run, elastic, "no", "continue with fewer ranks when one is lost"),

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/engine/drift.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -43,9 +44,8 @@ static cadre_status square_unit(const struct cadre_store *store, uint32_t unit,
     return device->ops->sum_squares(device, store->model->config.dtype, squares, count);
 }
 
-/* Along the axis, do ranks that share all other coordinates hold the same values? */
-static bool is_replicated(const struct cadre_store *store,
-                          const struct cadre_axis *axis)
+bool cadre_drift_replicated(const struct cadre_store *store,
+                            const struct cadre_axis *axis)
 {
     const struct cadre_rank_plan *plan = store->plan;
     const struct cadre_axis *stages = cadre_rank_plan_axis(plan, "schedule.order");
@@ -54,26 +54,56 @@ static bool is_replicated(const struct cadre_store *store,
            axis != cadre_rank_plan_diverging_axis(plan) && !axis->own_runs;
 }
 
-/* Every rank's hashes (n), of which there are n_units of each kind, against those of
- * rank 0 of the axis. */
-static cadre_status compare_along(const struct cadre_axis *axis, const uint64_t *mine,
-                                  uint32_t n, uint32_t n_units, struct cadre_error *why)
+/* Of one hash of each rank, `stride` apart: the rank that is not as most are, or -1
+ * where no hash is that of most. */
+static int odd_one(const uint64_t *hash, size_t stride, int ranks)
 {
-    size_t bytes = n * sizeof *mine;
+    for (int most = 0; most < ranks; most++) {
+        int same = 0, odd = -1;
+        for (int r = 0; r < ranks; r++) {
+            const bool is = hash[(size_t)r * stride] == hash[(size_t)most * stride];
+            same += is;
+            odd = is || odd >= 0 ? odd : r;
+        }
+        if (2 * same > ranks)
+            return odd;
+    }
+    return -1;
+}
+
+static cadre_status tell(const struct cadre_axis *axis, const uint64_t *hash,
+                         size_t stride, const char *what, uint32_t unit,
+                         struct cadre_error *why)
+{
+    const int odd = odd_one(hash, stride, axis->size);
+    char which[64] = "";
+    int r = 1;
+    while (hash[0] == hash[(size_t)r * stride])
+        r++;
+    if (axis->size > 2 && odd >= 0)
+        snprintf(which, sizeof which, " (rank %d is not as most are)", odd);
+    return cadre_fail(why, CADRE_E_INTERNAL,
+                      "replicas differ: the %s of unit %u along the axis '%s' are not "
+                      "the same on its ranks 0 and %d%s; a strategy has not reduced a "
+                      "gradient, or has changed parameters on one of them (where that "
+                      "is meant, it claims param.diverges), or memory has failed",
+                      what, unit, axis->name, r, which);
+}
+
+cadre_status cadre_drift_compare(const struct cadre_store *store,
+                                 const struct cadre_axis *axis, const uint64_t *hash,
+                                 const char *what, struct cadre_error *why)
+{
+    const uint32_t units = store->model->n_units;
+    const bool homes = axis == cadre_rank_plan_expert_axis(store->plan);
+    const size_t n = homes ? units : 2 * (size_t)units;
     uint64_t *all = cadre_calloc((size_t)axis->size * n, sizeof *all);
-    cadre_status rc =
-        all ? cadre_comm_gather_records(axis->comm, "replicas", mine, all, bytes)
-            : CADRE_E_RESOURCE;
-    for (int r = 1; rc == CADRE_OK && r < axis->size; r++)
-        for (uint32_t u = 0; rc == CADRE_OK && u < n; u++)
-            if (all[u] != all[(size_t)r * n + u])
-                rc = cadre_fail(
-                    why, CADRE_E_INTERNAL,
-                    "replicas differ: the parameters of unit %u along the axis '%s' "
-                    "are not the same on its ranks 0 and %d; a strategy has not "
-                    "reduced a gradient, or has changed parameters on one of them "
-                    "(where that is meant, it claims param.diverges)",
-                    u < n_units ? u : u - n_units, axis->name, r);
+    cadre_status rc = all ? cadre_comm_gather_records(axis->comm, "replicas", hash, all,
+                                                      n * sizeof *hash)
+                          : CADRE_E_RESOURCE;
+    for (size_t i = 0; rc == CADRE_OK && i < n * (size_t)axis->size; i++)
+        if (all[i] != all[i % n])
+            rc = tell(axis, all + i % n, n, what, (uint32_t)(i % n) % units, why);
     free(all);
     return rc;
 }
@@ -116,7 +146,7 @@ static bool any_replicated(const struct cadre_store *store,
                            const struct cadre_mesh *mesh)
 {
     for (int a = 0; a < mesh->n; a++)
-        if (is_replicated(store, &mesh->axis[a]))
+        if (cadre_drift_replicated(store, &mesh->axis[a]))
             return true;
     return false;
 }
@@ -137,12 +167,9 @@ cadre_status cadre_drift_check(const struct cadre_store *store, struct cadre_mes
     cadre_status rc = hash && host && squares && sums
                           ? hash_units(store, hash, sums, host, squares)
                           : CADRE_E_RESOURCE;
-    const struct cadre_axis *homes = cadre_rank_plan_expert_axis(store->plan);
     for (int a = 0; rc == CADRE_OK && a < mesh->n; a++)
-        if (is_replicated(store, &mesh->axis[a]))
-            rc = compare_along(&mesh->axis[a], hash,
-                               homes == &mesh->axis[a] ? n_units : 2 * n_units, n_units,
-                               why);
+        if (cadre_drift_replicated(store, &mesh->axis[a]))
+            rc = cadre_drift_compare(store, &mesh->axis[a], hash, "parameters", why);
     if (sums)
         device->ops->free(device, sums);
     free(squares);

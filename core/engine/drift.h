@@ -16,4 +16,17 @@
 cadre_status cadre_drift_check(const struct cadre_store *store, struct cadre_mesh *mesh,
                                struct cadre_error *why);
 
+/* [local] Along the axis, do ranks that share all other coordinates hold the same
+ * values? */
+bool cadre_drift_replicated(const struct cadre_store *store,
+                            const struct cadre_axis *axis);
+
+/* [collective: the axis] Compare hashes (2 * units: of each unit without its experts,
+ * then of its experts, which are left out along the axis that divides these) of what
+ * the ranks keep, `what` in words. Errors: as cadre_drift_check; of three ranks and
+ * more it names the one that is not as most are. */
+cadre_status cadre_drift_compare(const struct cadre_store *store,
+                                 const struct cadre_axis *axis, const uint64_t *hash,
+                                 const char *what, struct cadre_error *why);
+
 #endif

@@ -459,6 +459,8 @@ static cadre_status bind_rank(struct cadre_rank *rank, struct cadre_comm *world,
         cadre_stages_init(&rank->stages, &rank->plan, rank->model, &rank->mesh, err));
     CADRE_TRY(cadre_store_init(&rank->store, rank->model, &rank->plan, &rank->ledger,
                                spec->optim.kind, spec->seed, err));
+    CADRE_TRY(
+        cadre_verify_init(&rank->verify, &rank->store, &rank->mesh, spec->verify, err));
     CADRE_TRY(make_results(rank, err));
     CADRE_TRY(make_loader(rank, first_step, err));
     CADRE_TRY(make_timeline(rank, err));
@@ -480,11 +482,15 @@ cadre_status cadre_rank_bind(struct cadre_rank *rank, struct cadre_comm *world,
 
 cadre_status cadre_rank_drain(struct cadre_rank *rank)
 {
-    cadre_status rc = cadre_chain_sync(&rank->chain, CADRE_SYNC_DRAIN);
+    cadre_status rc = cadre_verify_rest(&rank->verify, &rank->failure);
+    if (rc == CADRE_OK)
+        rc = cadre_chain_sync(&rank->chain, CADRE_SYNC_DRAIN);
     if (rc == CADRE_OK)
         rc = rank->device->ops->synchronize(rank->device);
     if (rc == CADRE_OK)
         rc = cadre_drift_check(&rank->store, &rank->mesh, &rank->failure);
+    if (rc == CADRE_OK && rank->verify.noted) /* it may have changed values */
+        rc = cadre_verify_note(&rank->verify, rank->step);
     if (rc != CADRE_OK && rank->failure.code == CADRE_OK)
         cadre_fail(&rank->failure, rc, "cannot finish the work of step %llu: %s",
                    (unsigned long long)rank->step, cadre_strerror(rc));
@@ -510,6 +516,7 @@ void cadre_rank_fini(struct cadre_rank *rank)
     cadre_model_destroy(rank->model);
     if (!rank->device_lent)
         cadre_device_close(rank->device);
+    cadre_verify_fini(&rank->verify);
     cadre_update_fini(&rank->update);
     cadre_exchange_fini(&rank->exchange);
     cadre_redeal_fini(&rank->redeal);

@@ -15,6 +15,7 @@
 #include "core/engine/strategy/chain.h"
 #include "core/engine/strategy/wire.h"
 #include "core/engine/update.h"
+#include "core/engine/verify.h"
 #include "core/optim/loss_scale.h"
 
 struct cadre_rank_page;
@@ -49,6 +50,7 @@ struct cadre_rank {
     struct cadre_exchange exchange; /* the caller sets its votes */
     struct cadre_results results;
     struct cadre_update update;
+    struct cadre_verify verify;
     struct cadre_loss_scale loss_scale;
 };
 

@@ -217,6 +217,7 @@ static cadre_status apply(struct cadre_rank *rank, struct cadre_result *result,
 {
     bool late = reports_late(rank);
     double begin, waited_s;
+    CADRE_TRY(cadre_verify_check(&rank->verify, &rank->failure));
     if (!late) {
         CADRE_TRY(cadre_results_read_losses(&rank->results, result));
         CADRE_TRY(report_losses(rank, result, true, report));
@@ -262,6 +263,7 @@ static cadre_status make_step(struct cadre_rank *rank, uint64_t step,
     CADRE_TRY_OR(run_chain(rank, step, 0), fail);
     CADRE_TRY_OR(apply(rank, result, report), fail);
     CADRE_TRY_OR(cadre_chain_sync(&rank->chain, CADRE_SYNC_PARAMS), fail);
+    CADRE_TRY_OR(cadre_verify_note(&rank->verify, step), fail);
     CADRE_TRY_OR(cadre_chain_sync(&rank->chain, CADRE_SYNC_METRICS), fail);
     if (late)
         CADRE_TRY_OR(report_before(rank, report), fail);

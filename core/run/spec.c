@@ -210,6 +210,7 @@ static void make_training(struct cadre_spec *spec)
     run->pinned = c->data.pinned;
     run->seed = (uint64_t)c->run.seed;
     run->exact = c->run.exact;
+    run->verify = c->run.verify;
     run->recompute = c->train.recompute == CADRE_CONFIG_BLOCK;
     const bool dpo = c->tune.method == CADRE_CONFIG_TUNE_DPO;
     run->nf4_base = c->tune.base == CADRE_CONFIG_BASE_NF4 ||

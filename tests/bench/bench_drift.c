@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What DRAIN's comparison of replicas costs, in CPU time of a rank: the ECG model (4
- * layers, 128 channels, 8 x 256 tokens a rank and step) on two ranks as threads, one
- * core each. A step and a comparison in turns, 20 rounds; prints medians and the ratio
- * with its 95 % interval (of the median: the 6th and the 15th of the ratios of a round)
- * as a line of a markdown table, and Check's own line. */
+/* What DRAIN's comparison of replicas and run.verify cost, in CPU time of a rank: the
+ * ECG model (4 layers, 128 channels, 8 x 256 tokens a rank and step) on two ranks as
+ * threads, one core each. A step, a comparison and a step's hashes in turns, 20 rounds;
+ * prints medians and the ratios with their 95 % intervals (of the median: the 6th and
+ * the 15th of the ratios of a round) as lines of a markdown table, and Check's own
+ * line. */
 #include <stdio.h>
 #include <time.h>
 
@@ -13,10 +14,12 @@
 #include "tests/engine/rank_fixture.h"
 #include "tests/support/check_main.h"
 
-enum { ROUNDS = 20, LOW = 5, HIGH = 14 };
+/* NEVER: no step of the bench is verified by itself. */
+enum { ROUNDS = 20, LOW = 5, HIGH = 14, NEVER = 1000000 };
 
 static struct rank_fixture f;
-static double step_s[2][ROUNDS], hash_s[2][ROUNDS]; /* by rank */
+static double step_s[2][ROUNDS]; /* by rank */
+static double hash_s[2][ROUNDS], verify_s[2][ROUNDS];
 static uint64_t bytes;
 
 static double cpu_s(void)
@@ -37,6 +40,10 @@ static cadre_status measure(struct cadre_rank *rank, int index)
         began = cpu_s();
         CADRE_TRY(cadre_drift_check(&rank->store, &rank->mesh, &rank->failure));
         hash_s[index][i] = cpu_s() - began;
+        began = cpu_s();
+        CADRE_TRY(cadre_verify_note(&rank->verify, NEVER - 1));
+        CADRE_TRY(cadre_verify_check(&rank->verify, &rank->failure));
+        verify_s[index][i] = cpu_s() - began;
     }
     return CADRE_OK;
 }
@@ -63,14 +70,26 @@ static cadre_status rank_main(void *arg, int index, struct cadre_local_segment *
     return rc;
 }
 
+/* A line of the table, of rank 0. */
+static void print(const char *what, const char *often, double *took)
+{
+    double share[ROUNDS];
+    for (int i = 0; i < ROUNDS; i++)
+        share[i] = 100 * took[i] / step_s[0][i];
+    const double middle = cadre_median(share, ROUNDS); /* sorted now */
+    printf("| %s | %s | %.0f us | %.3f %% (%.3f to %.3f) |\n", what, often,
+           cadre_median(took, ROUNDS) * 1e6, middle, share[LOW], share[HIGH]);
+}
+
 START_TEST(replicas_are_compared)
 {
     const struct cadre_local_config config = {.size = 2, .timeout_s = 60};
     const struct cadre_strategy_ops ops = {.plan = rank_fixture_split,
                                            .on_grad = rank_fixture_reduce};
     struct cadre_error err = {0};
-    double share[ROUNDS];
+    char what[64];
     rank_fixture_open(&f);
+    f.spec.verify = NEVER;
     f.spec.model.layers = 4;
     f.spec.model.channels = 128;
     f.spec.model.heads = f.spec.model.kv_heads = 4;
@@ -81,13 +100,12 @@ START_TEST(replicas_are_compared)
     rank_fixture_plug(&f, "data", CADRE_ROLE_DATA, 2, &ops);
     cadre_status rc = cadre_launch_threads(&config, NULL, rank_main, NULL, &err);
     ck_assert_msg(rc == CADRE_OK, "%s", err.text);
-    for (int i = 0; i < ROUNDS; i++)
-        share[i] = 100 * hash_s[0][i] / step_s[0][i];
-    double middle = cadre_median(share, ROUNDS); /* sorted now */
-    printf("| comparison of replicas, %.1f MB | 1 a DRAIN | %.0f us | %.3f %% (%.3f to "
-           "%.3f) |\n",
-           (double)bytes * 1e-6, cadre_median(hash_s[0], ROUNDS) * 1e6, middle,
-           share[LOW], share[HIGH]);
+    snprintf(what, sizeof what, "comparison of replicas, %.1f MB",
+             (double)bytes * 1e-6);
+    print(what, "1 a DRAIN", hash_s[0]);
+    snprintf(what, sizeof what, "`run.verify = 1`, %.1f MB twice",
+             3 * (double)bytes * 1e-6);
+    print(what, "1", verify_s[0]);
     rank_fixture_close(&f);
 }
 END_TEST

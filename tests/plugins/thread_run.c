@@ -35,14 +35,15 @@ static cadre_status rank_main(void *arg, int index, struct cadre_local_segment *
     struct cadre_rank rank;
     CADRE_TRY(cadre_local_open(segment, index, &world, &err));
     cadre_status rc = cadre_rank_plan(&rank, &run->spec->run, index, &err);
-    if (rc == CADRE_OK) {
+    const bool planned = rc == CADRE_OK;
+    if (rc == CADRE_OK)
         rc = cadre_rank_bind(&rank, world, 0, &err);
-        if (rc == CADRE_OK)
-            rc = steps_of(run, &rank, &err);
-        cadre_rank_fini(&rank);
-    }
+    if (rc == CADRE_OK)
+        rc = steps_of(run, &rank, &err);
     if (rc != CADRE_OK && rc != CADRE_E_ABORTED)
-        cadre_comm_abort(world, err.text);
+        cadre_comm_abort(world, err.text); /* before this rank is gone */
+    if (planned)
+        cadre_rank_fini(&rank);
     cadre_comm_destroy(world);
     return rc;
 }
