@@ -39,15 +39,22 @@ one() {
             printf "%s\t%s\t%s\t%s\t%s\t", percent, $at["speed_verdict"], $at["speedup"],
                 $at["speedup_low"], $at["speedup_high"]
         }' "$out/report.csv"
-    power "$1" "$out/pieces.jsonl"
+    power "$1" "$out"
 }
 
-# power PERCENT PIECES: the chance that rounds with this spread show the difference: signs of
-# what lies around the median are drawn anew 2000 times, and the test is made of each. It counts
-# all rounds; that verdicts must hold without the disturbed ones too makes it smaller.
+# power PERCENT DIR: the chance that rounds with this spread show the difference: signs of what
+# lies around the median are drawn anew 2000 times, and the test is made of each, of all rounds
+# and of the undisturbed ones, as a verdict is.
 power() {
     sed -nE 's/.*"run": ?"([^"]*)".*"round": ?([0-9]+),.*"period_s": ?([0-9.e+-]+).*/\1 \2 \3/p' \
-        "$2" | awk -v percent="$1" '
+        "$2/pieces.jsonl" | awk -v percent="$1" '
+        FNR == NR { # report.json
+            if (/"round_list": \[/) listed = 1
+            if (listed && $1 == "\"round\":") r = $2 + 0
+            if (listed && $1 == "\"disturbed\":") disturbed[r] = $2 ~ /true/
+            if (/\]/) listed = 0
+            next
+        }
         $2 > 0 { if (!($2 in seen)) { seen[$2] = 1; round[++n] = $2 }
                  sum[$1, $2] += log($3); count[$1, $2]++ }
         function mean(run, r) { return sum[run, r] / count[run, r] }
@@ -59,32 +66,38 @@ power() {
             }
             return (v[int((n + 1) / 2)] + v[int(n / 2) + 1]) / 2
         }
-        # P(W >= w) under the null hypothesis, from the counts of all sign vectors
-        function tail(w, n,    k, t) {
-            for (k = w; k <= n * (n + 1) / 2; k++) t += ways[k]
-            return t / 2 ^ n
+        # ways[n, w]: sign vectors of n values whose positive ranks sum to w
+        function count_ways(n,    i, k) {
+            ways[n, 0] = 1
+            for (i = 1; i <= n; i++)
+                for (k = n * (n + 1) / 2; k >= i; k--) ways[n, k] += ways[n, k - i]
+        }
+        # Is it shown by the first n of x? P(W >= w) under the null hypothesis, two-sided.
+        function shows(x, n,    i, k, w, t) {
+            for (i = 1; i <= n; i++)
+                if (x[i] > 0)
+                    for (k = 1; k <= n; k++)
+                        w += ((x[k] < 0 ? -x[k] : x[k]) <= x[i])
+            for (k = w; k <= n * (n + 1) / 2; k++) t += ways[n, k]
+            return 2 * t / 2 ^ n <= 0.05
         }
         END {
             srand(1); beyond = log(1 + percent / 100) - log(1.01)
-            for (i = 1; i <= n; i++)
-                d[i] = mean("other", round[i]) - mean("same", round[i])
-            for (i = 1; i <= n; i++) sorted[i] = d[i]
+            for (pass = 0; pass < 2; pass++) # the undisturbed ones first
+                for (i = 1; i <= n; i++)
+                    if (!!disturbed[round[i]] == pass)
+                        d[++all] = mean("other", round[i]) - mean("same", round[i])
+            for (i = 1; i <= n; i++) { sorted[i] = d[i]; few += !disturbed[round[i]] }
             centre = median(sorted, n)
-            ways[0] = 1
-            for (i = 1; i <= n; i++)
-                for (k = n * (n + 1) / 2; k >= i; k--) ways[k] += ways[k - i]
-            for (draw = 0; draw < 2000; draw++) {
+            count_ways(n)
+            if (few < n) count_ways(few)
+            for (draw = 0; few >= 6 && draw < 2000; draw++) {
                 for (i = 1; i <= n; i++)
                     x[i] = beyond + (rand() < 0.5 ? -1 : 1) * (d[i] - centre)
-                w = 0
-                for (i = 1; i <= n; i++)
-                    if (x[i] > 0)
-                        for (k = 1; k <= n; k++)
-                            w += ((x[k] < 0 ? -x[k] : x[k]) <= x[i])
-                shown += (2 * tail(w, n) <= 0.05)
+                shown += shows(x, n) && (few == n || shows(x, few))
             }
             printf "%.3f\n", shown / 2000
-        }'
+        }' "$2/report.json" -
 }
 
 lines=${LINES_FILE:-$tmp/lines}
