@@ -98,14 +98,14 @@ static void put_comparison(const char *dir, struct cadre_text *out)
 {
     glob_t found = {0};
     char *pattern = cadre_path_join(dir, "certificate-*.json");
-    const bool any = pattern && glob(pattern, 0, NULL, &found) == 0;
-    out->failed = out->failed || !pattern;
+    const int is = pattern ? glob(pattern, 0, NULL, &found) : GLOB_NOSPACE;
+    out->failed = out->failed || is == GLOB_NOSPACE;
     cadre_text_printf(out,
                       "  %s: a comparison's report and %zu certificate%s; `cadre "
                       "inspect %s` checks them\n",
                       cadre_path_basename(dir), found.gl_pathc,
                       found.gl_pathc == 1 ? "" : "s", dir);
-    if (any)
+    if (is == 0)
         globfree(&found);
     free(pattern);
 }

@@ -86,10 +86,12 @@ static cadre_status make_out(struct work *w)
     char *pattern = cadre_format("%s/*", out);
     if (!pattern)
         return cadre_no_memory(w->err, "a path");
-    const bool used = glob(pattern, 0, NULL, &found) == 0;
+    const int is = glob(pattern, 0, NULL, &found);
     globfree(&found);
     free(pattern);
-    if (used)
+    if (is == GLOB_NOSPACE)
+        return cadre_no_memory(w->err, "a list of files");
+    if (is == 0)
         return cadre_fail(w->err, CADRE_E_INVALID,
                           "--out: '%s' is not empty; name a new folder for the merged "
                           "model",

@@ -3,7 +3,8 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
+
+#include "core/base/path.h"
 
 const char *const cadre_checkpoint_files[CADRE_CHECKPOINT_FILES] = {
     "model.safetensors",    "optimizer.safetensors", "strategy.safetensors",
@@ -12,9 +13,7 @@ const char *const cadre_checkpoint_files[CADRE_CHECKPOINT_FILES] = {
 
 const char *cadre_checkpoint_file_in(const char *dir, int which)
 {
-    char *path = which > 0 ? NULL : cadre_format("%s/" CADRE_CHECKPOINT_ADAPTERS, dir);
-    const bool adapters = path && access(path, F_OK) == 0;
-    free(path);
+    const bool adapters = which == 0 && cadre_path_has(dir, CADRE_CHECKPOINT_ADAPTERS);
     return adapters ? CADRE_CHECKPOINT_ADAPTERS : cadre_checkpoint_files[which];
 }
 
