@@ -489,8 +489,8 @@ cadre_status cadre_rank_drain(struct cadre_rank *rank)
         rc = rank->device->ops->synchronize(rank->device);
     if (rc == CADRE_OK)
         rc = cadre_drift_check(&rank->store, &rank->mesh, &rank->failure);
-    if (rc == CADRE_OK && rank->verify.noted) /* it may have changed values */
-        rc = cadre_verify_note(&rank->verify, rank->step);
+    if (rc == CADRE_OK)
+        rc = cadre_verify_drained(&rank->verify, rank->step);
     if (rc != CADRE_OK && rank->failure.code == CADRE_OK)
         cadre_fail(&rank->failure, rc, "cannot finish the work of step %llu: %s",
                    (unsigned long long)rank->step, cadre_strerror(rc));

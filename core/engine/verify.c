@@ -168,6 +168,16 @@ cadre_status cadre_verify_rest(struct cadre_verify *verify, struct cadre_error *
     return CADRE_OK;
 }
 
+cadre_status cadre_verify_drained(struct cadre_verify *verify, uint64_t step)
+{
+    if (!verify->noted)
+        return CADRE_OK;
+    verify->noted = false;
+    if (cadre_rank_plan_diverging_axis(verify->store->plan))
+        return CADRE_OK;
+    return cadre_verify_note(verify, step);
+}
+
 /* ---- replicas ---- */
 
 /* Do ranks along the axis keep different OPT ranges? */

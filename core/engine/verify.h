@@ -40,6 +40,11 @@ cadre_status cadre_verify_note(struct cadre_verify *verify, uint64_t step);
  * CADRE_E_INTERNAL, recorded, naming the range; those of the device. */
 cadre_status cadre_verify_rest(struct cadre_verify *verify, struct cadre_error *why);
 
+/* [local] After sync(DRAIN) behind step `step`, which may have changed values: note
+ * them again, where they were noted. Not where replicas diverge: their plugin gives
+ * each its own values back when the next step begins. Errors: as cadre_verify_note. */
+cadre_status cadre_verify_drained(struct cadre_verify *verify, uint64_t step);
+
 /* [collective: the axes along which values are replicated] Before an update: the same,
  * then the hashes of ranks that keep the same ranges. Nothing is noted after it. */
 cadre_status cadre_verify_check(struct cadre_verify *verify, struct cadre_error *why);
