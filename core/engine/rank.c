@@ -300,7 +300,8 @@ static size_t step_losses(const struct cadre_rank *rank)
                                        : 1);
 }
 
-/* The results of a step and their exchange between ranks. */
+/* The update, what is verified before it, the results of a step and their exchange
+ * between ranks. */
 static cadre_status make_results(struct cadre_rank *rank, struct cadre_error *err)
 {
     size_t n_losses = step_losses(rank);
@@ -313,6 +314,8 @@ static cadre_status make_results(struct cadre_rank *rank, struct cadre_error *er
     rank->exchange.n_losses = n_losses;
     CADRE_TRY(cadre_update_init(&rank->update, &rank->spec->optim, &rank->store,
                                 &rank->exchange, &rank->chain, err));
+    CADRE_TRY(cadre_verify_init(&rank->verify, &rank->store, &rank->mesh,
+                                rank->spec->verify, err));
     if (cadre_exchange_init(&rank->exchange) != CADRE_OK ||
         cadre_results_init(&rank->results, &rank->ledger, n_losses,
                            cadre_update_chunks(&rank->plan)) != CADRE_OK)
@@ -459,8 +462,6 @@ static cadre_status bind_rank(struct cadre_rank *rank, struct cadre_comm *world,
         cadre_stages_init(&rank->stages, &rank->plan, rank->model, &rank->mesh, err));
     CADRE_TRY(cadre_store_init(&rank->store, rank->model, &rank->plan, &rank->ledger,
                                spec->optim.kind, spec->seed, err));
-    CADRE_TRY(
-        cadre_verify_init(&rank->verify, &rank->store, &rank->mesh, spec->verify, err));
     CADRE_TRY(make_results(rank, err));
     CADRE_TRY(make_loader(rank, first_step, err));
     CADRE_TRY(make_timeline(rank, err));
