@@ -31,7 +31,7 @@ zero:2             zero.stage=2
 zero:2             zero.stage=2 zero.reduce=microbatch
 zero:2             zero.stage=3
 zero:4             zero.stage=3 zero.reduce=microbatch
-zero:4             zero.stage=1 zero.offload=optimizer
+zero:4             zero.stage=1 zero.offload=optimizer run.verify=1
 zero:4             zero.stage=3 zero.node=2 zero.secondary=node
 zero:4             zero.stage=2 zero.node=2 zero.two_levels=yes
 pipeline:2         pipeline.schedule=gpipe
@@ -51,7 +51,7 @@ pipeline:2, zero:2 zero.stage=2 pipeline.schedule=zb-h1
 pipeline:2, zero:2 zero.stage=3 pipeline.schedule=interleaved
 pipeline:2, zero:2 zero.stage=3 pipeline.schedule=1f1b zero.reduce=microbatch
 pipeline:2, zero:2 zero.stage=3 pipeline.schedule=interleaved zero.prefetch=2
-pipeline:2, zero:4 zero.stage=3 pipeline.schedule=zb-h1 zero.node=2 zero.secondary=node
+pipeline:2, zero:4 zero.stage=3 pipeline.schedule=zb-h1 zero.node=2 zero.secondary=node run.verify=2
 pipeline:2, zero:2 zero.stage=2 pipeline.schedule=zb-h1 zero.reduce=microbatch
 pipeline:2, zero:2 zero.stage=3 pipeline.schedule=zb-v
 pipeline:2, zero:2 zero.stage=2 pipeline.schedule=dualpipev
@@ -71,7 +71,7 @@ ddp@site:2, pipeline@depth:2, zero:2 ddp@site.level=16 zero.stage=2 zero.reduce=
 ddp:2, ranges:1    ranges.first=0,3,8
 pipeline:2, ddp:2, ranges:1 ranges.first=0,5,8
 ddp:2              balance.micro_batches=3,5/3:6,2
-pipeline:2, ddp:2  balance.micro_batches=5,3 pipeline.schedule=zb-h1
+pipeline:2, ddp:2  balance.micro_batches=5,3 pipeline.schedule=zb-h1 run.verify=1
 '
 # These have the bits of tensor:2.
 split='
@@ -82,7 +82,7 @@ tensor:2, zero:2             zero.stage=3 zero.node=1 zero.secondary=node
 tensor:2, zero:4             zero.stage=1 zero.node=2 zero.two_levels=yes
 pipeline:2, tensor:2         pipeline.schedule=zb-h1
 pipeline:2, tensor:2         pipeline.schedule=zb-v
-pipeline:2, tensor:2, zero:2 zero.stage=2
+pipeline:2, tensor:2, zero:2 zero.stage=2 run.verify=1
 hsdp:2, tensor:2, zero:2     zero.stage=1
 ddp@site:2, tensor:2, ranges:1 ranges.first=0,5,8
 tensor:2, ddp:2              balance.micro_batches=5,3/4:1,7
@@ -97,7 +97,7 @@ tensor:2, pipeline:2, ddp:2  pipeline.schedule=interleaved
 # Parts of matrices that Muon needs whole, for the short test; the long one has all stacks.
 matrices='
 zero:2             zero.stage=2
-pipeline:2, zero:2 zero.stage=3 pipeline.schedule=interleaved
+pipeline:2, zero:2 zero.stage=3 pipeline.schedule=interleaved run.verify=1
 '
 # Replicas of diloco, each made of these.
 replicas='
@@ -106,7 +106,7 @@ diloco:2
 zero:2, diloco@far:2 zero.stage=1
 diloco@far:2, hsdp:2
 diloco:2, pipeline:2 pipeline.schedule=zb-h1
-diloco:2, zero:2     zero.stage=2 diloco.fragments=3
+diloco:2, zero:2     zero.stage=2 diloco.fragments=3 run.verify=1
 '
 
 # Of `parts` parts of the lines of a list, the one that is trained; 0 of 1 has them all.

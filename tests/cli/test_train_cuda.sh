@@ -32,10 +32,10 @@ train text cpu 0 device.kind=cpu $small
 train text cuda 0 device.kind=cuda $small
 near cuda cpu 1e-4
 train text llama-cpu 0 device.kind=cpu model.arch=llama $small
-train text llama-cuda 0 device.kind=cuda model.arch=llama $small
+train text llama-cuda 0 device.kind=cuda model.arch=llama run.verify=2 $small
 near llama-cuda llama-cpu 1e-4
 train text bf16-cpu 0 device.kind=cpu train.precision=bf16 $small
-train text bf16-cuda 0 device.kind=cuda train.precision=bf16 $small
+train text bf16-cuda 0 device.kind=cuda train.precision=bf16 run.verify=1 $small
 near bf16-cuda bf16-cpu 1e-2
 
 # Rounded products: in fp64, as in fp32 a code may be rounded the other way.
@@ -52,7 +52,7 @@ done
 lora="tune.method=lora tune.rank=4 tune.dropout=0.5 optim.lr=0.05 data.tokenizer=byte \
     train.precision=fp64 $small train.steps=5"
 train text lora-cpu 0 device.kind=cpu "model.init=$(last cpu)" $lora
-train text lora-cuda 0 device.kind=cuda "model.init=$(last cpu)" $lora
+train text lora-cuda 0 device.kind=cuda "model.init=$(last cpu)" $lora run.verify=1
 near lora-cuda lora-cpu 1e-12
 
 # Attention over the keys of other ranks is the CPU's alone. `auto` finds the device later, where
