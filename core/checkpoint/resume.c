@@ -59,13 +59,19 @@ cadre_status cadre_resume_find(const char *resume, const char *out, char **path,
     return *path ? steps_of(path, step, err) : cadre_no_memory(err, "a path");
 }
 
-cadre_status cadre_resume_refuse_older(const char *out, int64_t step,
-                                       struct cadre_error *err)
+cadre_status cadre_resume_refuse_older(const char *resume, const char *out,
+                                       int64_t step, struct cadre_error *err)
 {
+    const bool chosen = strcmp(resume, "auto") != 0;
     char *own = NULL;
     int64_t newest = 0;
     cadre_status rc = cadre_resume_find_own(out, &own, &newest, err);
-    if (rc == CADRE_OK && newest > step)
+    if (rc == CADRE_OK && newest > step && !chosen)
+        rc = cadre_fail(err, CADRE_E_IO,
+                        "'%s' can be read now, and could not when the newest "
+                        "checkpoint was looked for; start again",
+                        own);
+    else if (rc == CADRE_OK && newest > step)
         rc = cadre_fail(err, CADRE_E_INVALID,
                         "'%s' is later than the %lld steps to resume from; continue it "
                         "with checkpoint.resume=auto, remove it, or choose another "

@@ -18,8 +18,9 @@ cadre_status cadre_resume_find_own(const char *out, char **path, int64_t *step,
                                    struct cadre_error *err);
 
 /* Refuse to resume after `step` steps where the run's folder holds a later checkpoint:
- * continuing would leave two histories in one folder. Errors: CADRE_E_INVALID. */
-cadre_status cadre_resume_refuse_older(const char *out, int64_t step,
-                                       struct cadre_error *err);
+ * continuing would leave two histories in one folder. Errors: CADRE_E_INVALID;
+ * CADRE_E_IO where `resume` is auto, so that it could not be read before. */
+cadre_status cadre_resume_refuse_older(const char *resume, const char *out,
+                                       int64_t step, struct cadre_error *err);
 
 #endif

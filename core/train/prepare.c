@@ -177,7 +177,8 @@ cadre_status cadre_train_prepare(const struct cadre_train_run *run,
     CADRE_TRY(check_steps(run, err));
     CADRE_TRY(find_setup(run, places, &setup, err));
     if (resuming)
-        rc = cadre_resume_refuse_older(spec->out, run->first_step, err);
+        rc = cadre_resume_refuse_older(spec->config.checkpoint.resume, spec->out,
+                                       run->first_step, err);
     if (rc == CADRE_OK)
         rc = cadre_rundir_prepare(spec, resuming, lock, err);
     if (rc == CADRE_OK)

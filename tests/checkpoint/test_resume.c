@@ -88,12 +88,14 @@ END_TEST
 
 START_TEST(two_histories_in_one_folder_are_refused)
 {
-    ck_assert_int_eq(cadre_resume_refuse_older(run, 0, &err), CADRE_OK);
+    ck_assert_int_eq(cadre_resume_refuse_older(run, run, 0, &err), CADRE_OK);
     save(5);
-    ck_assert_int_eq(cadre_resume_refuse_older(run, 5, &err), CADRE_OK);
-    ck_assert_int_eq(cadre_resume_refuse_older(run, 3, &err), CADRE_E_INVALID);
+    ck_assert_int_eq(cadre_resume_refuse_older(run, run, 5, &err), CADRE_OK);
+    ck_assert_int_eq(cadre_resume_refuse_older(run, run, 3, &err), CADRE_E_INVALID);
     ck_assert_ptr_nonnull(strstr(err.text, "step-00000005"));
     ck_assert_ptr_nonnull(strstr(err.text, "later than the 3 steps"));
+    ck_assert_int_eq(cadre_resume_refuse_older("auto", run, 3, &err), CADRE_E_IO);
+    ck_assert_ptr_nonnull(strstr(err.text, "can be read now"));
 }
 END_TEST
 
