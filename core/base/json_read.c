@@ -3,15 +3,17 @@
 
 #include <pthread.h>
 #include <stdint.h>
+#include <stdlib.h>
 
 #include "core/base/memory.h"
+#include "core/base/path.h"
 
 /* jansson calls some failed allocations faults of the text, after others leaves out
  * what it had no memory for and says that all is well, and after one writes through a
  * null pointer; errno it sets anew for each number. So its allocations are watched, and
  * those that fail come from a reserve: it then ends as ever, and what it made is thrown
  * away. Of each thread, as jansson's functions have no argument to give one. */
-enum { RESERVE_BYTES = 8192, UNIT = 16 };
+enum { RESERVE_BYTES = 8192, UNIT = 16, FILE_BYTES_MAX = 1 << 28 };
 struct reserve {
     _Alignas(UNIT) char bytes[RESERVE_BYTES];
     size_t used;
@@ -88,4 +90,24 @@ cadre_status cadre_json_try(const char *text, size_t bytes, size_t flags,
     bool no_memory;
     *root = cadre_json_load(text, bytes, flags, NULL, &no_memory);
     return no_memory ? cadre_no_memory(err, "'%s'", what) : CADRE_OK;
+}
+
+cadre_status cadre_json_try_file(const char *dir, const char *name, json_t **root,
+                                 struct cadre_error *err)
+{
+    char *path = cadre_path_join(dir, name), *text = NULL;
+    size_t bytes = 0;
+    *root = NULL;
+    if (!path)
+        return cadre_no_memory(err, "'%s'", name);
+    cadre_status rc = cadre_path_read_file(path, FILE_BYTES_MAX, &text, &bytes, NULL);
+    if (rc == CADRE_OK)
+        rc = cadre_json_try(text, bytes, 0, path, root, err);
+    else if (rc == CADRE_E_RESOURCE)
+        cadre_no_memory(err, "'%s'", path);
+    else
+        rc = CADRE_OK;
+    free(text);
+    free(path);
+    return rc;
 }

@@ -27,4 +27,9 @@ json_t *cadre_json_load(const char *text, size_t bytes, size_t flags, json_error
 cadre_status cadre_json_try(const char *text, size_t bytes, size_t flags,
                             const char *what, json_t **root, struct cadre_error *err);
 
+/* The same of the file dir/name: *root is NULL with CADRE_OK where there is none, or
+ * none that can be read. Errors: CADRE_E_RESOURCE alone. */
+cadre_status cadre_json_try_file(const char *dir, const char *name, json_t **root,
+                                 struct cadre_error *err);
+
 #endif

@@ -2,6 +2,7 @@
 /* `cadre plugins`: the plugins that are found, what they are, and which level `cadre
  * check` has found them to have: of NAME.check.json beside NAME.so, which it writes,
  * with the level and the hash of the file that was checked. */
+#include "core/base/json_read.h"
 #include "core/cli/cli.h"
 
 #include <inttypes.h>
@@ -30,7 +31,9 @@ static void read_level(struct row *row)
 {
     char *path = cadre_plugin_record_path(row->plugin->path), *out = row->level;
     const size_t bytes = sizeof row->level;
-    json_t *record = path ? json_load_file(path, 0, NULL) : NULL;
+    json_t *record = NULL;
+    if (path)
+        cadre_json_try_file("", path, &record, NULL);
     const char *level = json_string_value(json_object_get(record, "level"));
     const char *of = json_string_value(json_object_get(record, "digest"));
     if (!level)

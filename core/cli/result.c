@@ -7,11 +7,10 @@
 #include <string.h>
 
 #include "core/base/json.h"
+#include "core/base/json_read.h"
 #include "core/base/path.h"
 #include "core/cli/cli.h"
 #include "core/run/bench.h"
-
-enum { FILE_LIMIT = 1 << 28 };
 
 static const char *status_of(const struct cadre_cli_result *result)
 {
@@ -36,13 +35,9 @@ static const char *status_of(const struct cadre_cli_result *result)
 /* The object in DIR/name; NULL where there is none. */
 static json_t *read_object(const char *dir, const char *name)
 {
-    char *path = dir ? cadre_path_join(dir, name) : NULL, *text = NULL;
-    size_t bytes = 0;
     json_t *object = NULL;
-    if (path && cadre_path_read_file(path, FILE_LIMIT, &text, &bytes, NULL) == CADRE_OK)
-        object = json_loadb(text, bytes, 0, NULL);
-    free(text);
-    free(path);
+    if (dir)
+        cadre_json_try_file(dir, name, &object, NULL);
     return object;
 }
 

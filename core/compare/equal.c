@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/compare/equal.h"
+#include "core/base/json_read.h"
 
 #include <inttypes.h>
 #include <jansson.h>
@@ -12,8 +13,6 @@
 #include "core/base/path.h"
 #include "core/compare/child.h"
 #include "core/config/config.h"
-
-#define MOST_REPORT_BYTES ((size_t)64 << 20)
 
 /* The comparison of one run's setting. */
 struct check {
@@ -134,14 +133,8 @@ static bool equal_of(const char *name, enum cadre_equal *equal)
 static void read_verdict(struct check *check)
 {
     struct cadre_equal_setting *setting = &check->run->setting;
-    struct cadre_error why = {0};
-    char *text = NULL;
-    size_t bytes = 0;
-    char *path = cadre_path_join(check->folder, "report.json");
-    json_t *root = NULL;
-    if (path &&
-        cadre_path_read_file(path, MOST_REPORT_BYTES, &text, &bytes, &why) == CADRE_OK)
-        root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, NULL);
+    json_t *root;
+    cadre_json_try_file(check->folder, "report.json", &root, NULL);
     json_t *runs = json_object_get(root, "runs"), *run;
     size_t i;
     json_array_foreach(runs, i, run)
@@ -157,8 +150,6 @@ static void read_verdict(struct check *check)
     if (!setting->judged && !*setting->why)
         snprintf(setting->why, sizeof setting->why, "its comparison left no verdict");
     json_decref(root);
-    free(text);
-    free(path);
 }
 
 static cadre_status check_run(struct check *check,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/report/runs.h"
+#include "core/base/json_read.h"
 
 #include <dirent.h>
 #include <jansson.h>
@@ -106,8 +107,8 @@ static size_t place_of(const json_t *report, const struct cadre_run_data *run)
 /* Runs from `first` on as the comparison in `dir` shows them; others stay behind. */
 static void order_as_compared(struct cadre_runs *runs, size_t first, const char *dir)
 {
-    char *path = cadre_path_join(dir, "report.json");
-    json_t *report = path ? json_load_file(path, 0, NULL) : NULL;
+    json_t *report;
+    cadre_json_try_file(dir, "report.json", &report, NULL);
     for (size_t i = first + 1; report && i < runs->n; i++) {
         struct cadre_run_data *run = runs->run[i];
         const size_t place = place_of(report, run);
@@ -117,7 +118,6 @@ static void order_as_compared(struct cadre_runs *runs, size_t first, const char 
         runs->run[at] = run;
     }
     json_decref(report);
-    free(path);
 }
 
 static cadre_status note_comparison(struct cadre_runs *runs, const char *dir,

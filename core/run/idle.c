@@ -10,6 +10,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/json.h"
+#include "core/base/json_read.h"
 #include "core/base/memory.h"
 #include "core/base/path.h"
 #include "core/energy/powercap.h"
@@ -74,17 +75,10 @@ cadre_status cadre_idle_measure(const struct cadre_spec *spec, bool external,
 
 double cadre_idle_read(const char *dir)
 {
-    char *path = cadre_path_join(dir, FILE_NAME), *text = NULL;
-    size_t bytes = 0;
-    double watts = NAN;
-    if (path && cadre_path_read_file(path, 4096, &text, &bytes, NULL) == CADRE_OK) {
-        json_t *root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, NULL);
-        const json_t *value = json_object_get(root, "package_w");
-        if (json_is_number(value))
-            watts = json_number_value(value);
-        json_decref(root);
-    }
-    free(text);
-    free(path);
+    json_t *root;
+    cadre_json_try_file(dir, FILE_NAME, &root, NULL);
+    const json_t *value = json_object_get(root, "package_w");
+    const double watts = json_is_number(value) ? json_number_value(value) : NAN;
+    json_decref(root);
     return watts;
 }

@@ -135,14 +135,10 @@ static cadre_status take_steps(struct cadre_metrics *metrics)
  * killed told none. */
 static cadre_status take_summary(struct cadre_metrics *metrics)
 {
-    char *path = cadre_path_join(metrics->spec->out, "summary.json"), *text = NULL;
-    size_t bytes = 0;
-    if (!path)
-        return CADRE_E_RESOURCE;
     json_t *summary = NULL;
-    if (metrics->n > 0 &&
-        cadre_path_read_file(path, 1 << 28, &text, &bytes, NULL) == CADRE_OK)
-        summary = json_loadb(text, bytes, 0, NULL);
+    if (metrics->n > 0)
+        CADRE_TRY(
+            cadre_json_try_file(metrics->spec->out, "summary.json", &summary, NULL));
     bool same = number_of(summary, "first_step") == (double)metrics->first_step &&
                 number_of(summary, "steps") == (double)metrics->n;
     metrics->comm_before = metrics->n == 0 ? 0
@@ -152,8 +148,6 @@ static cadre_status take_summary(struct cadre_metrics *metrics)
                               : same          ? number_of(summary, "comm_between_bytes")
                                               : NAN;
     json_decref(summary);
-    free(text);
-    free(path);
     return CADRE_OK;
 }
 

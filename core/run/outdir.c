@@ -55,15 +55,21 @@ static bool is_empty_folder(const char *dir, const char *name)
     return empty;
 }
 
-static bool begins_as_ours(const char *path)
+static cadre_status begins_as_ours(const char *path, bool *ours,
+                                   struct cadre_error *err)
 {
     static const char begin[] = CADRE_OPTIONS_HEAD;
     char line[sizeof begin] = "";
     FILE *file = fopen(path, "re");
     const size_t n = file ? fread(line, 1, sizeof begin - 1, file) : 0;
+    const int why = file && !ferror(file) ? 0 : errno;
+    const int failed = why == EISDIR ? 0 : why; /* a folder is not ours */
     if (file)
         fclose(file);
-    return n == sizeof begin - 1 && memcmp(line, begin, n) == 0;
+    *ours = n == sizeof begin - 1 && memcmp(line, begin, n) == 0;
+    return failed ? cadre_fail_errno(err, CADRE_E_IO, failed, "--out: cannot read '%s'",
+                                     path)
+                  : CADRE_OK;
 }
 
 /* A run would replace it. */
@@ -71,7 +77,10 @@ static cadre_status check_config(const char *dir, struct cadre_error *err)
 {
     char *path = cadre_path_join(dir, "config.ini");
     cadre_status rc = path ? CADRE_OK : cadre_no_memory(err, "a path");
-    if (rc == CADRE_OK && cadre_path_exists(path) && !begins_as_ours(path))
+    bool ours = true;
+    if (rc == CADRE_OK && cadre_path_exists(path))
+        rc = begins_as_ours(path, &ours, err);
+    if (rc == CADRE_OK && !ours)
         rc = cadre_fail(err, CADRE_E_INVALID,
                         "--out: '%s' is no file of a run, which would replace it; "
                         "choose another folder",

@@ -8,13 +8,14 @@
 
 #include "config.h"
 #include "core/base/bytes.h"
+#include "core/base/json_read.h"
 #include "core/base/log.h"
 #include "core/base/memory.h"
 #include "core/base/path.h"
 #include "core/run/format.h"
 
 static const char FILE_NAME[] = "setup.json";
-enum { FILE_LIMIT = 1 << 20, TEXT = 64 };
+enum { TEXT = 64 };
 
 /* ---- figures ---- */
 
@@ -239,12 +240,9 @@ cadre_status cadre_setup_write(const struct cadre_spec *spec,
 
 void cadre_setup_put(const char *dir, struct cadre_json *json)
 {
-    char *path = cadre_path_join(dir, FILE_NAME), *text = NULL;
-    size_t bytes = 0;
-    json_t *setup = NULL, *value;
+    json_t *setup, *value;
     const char *key;
-    if (path && cadre_path_read_file(path, FILE_LIMIT, &text, &bytes, NULL) == CADRE_OK)
-        setup = json_loadb(text, bytes, 0, NULL);
+    cadre_json_try_file(dir, FILE_NAME, &setup, NULL);
     cadre_json_key(json, "setup");
     if (!json_is_object(setup)) {
         cadre_json_null(json);
@@ -262,6 +260,4 @@ void cadre_setup_put(const char *dir, struct cadre_json *json)
         cadre_json_end_object(json);
     }
     json_decref(setup);
-    free(text);
-    free(path);
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/path.h"
 #include "tests/support/check_main.h"
 
 static int left; /* allocations until one fails; negative: none does */
@@ -57,11 +58,41 @@ START_TEST(a_bad_text_is_no_lack_of_memory)
 }
 END_TEST
 
+START_TEST(files_that_may_be_missing)
+{
+    struct cadre_error err = {0};
+    json_set_alloc_funcs(allocate, free); /* of jansson alone */
+    left = -1;
+    char *dir = test_tmpdir();
+    char *good = cadre_path_join(dir, "good.json"),
+         *bad_file = cadre_path_join(dir, "bad");
+    json_t *root = NULL;
+    ck_assert_int_eq(cadre_path_write_file(good, "{\"a\": 1}", 8, &err), CADRE_OK);
+    ck_assert_int_eq(cadre_path_write_file(bad_file, "{\"a\":", 5, &err), CADRE_OK);
+    ck_assert_int_eq(cadre_json_try_file(dir, "good.json", &root, &err), CADRE_OK);
+    ck_assert_int_eq(json_integer_value(json_object_get(root, "a")), 1);
+    json_decref(root);
+    ck_assert_int_eq(cadre_json_try_file(dir, "bad", &root, &err), CADRE_OK);
+    ck_assert_ptr_null(root);
+    ck_assert_int_eq(cadre_json_try_file(dir, "none", &root, &err), CADRE_OK);
+    ck_assert_ptr_null(root);
+    left = 1;
+    ck_assert_int_eq(cadre_json_try_file(dir, "good.json", &root, &err),
+                     CADRE_E_RESOURCE);
+    ck_assert_ptr_null(root);
+    left = -1;
+    free(bad_file);
+    free(good);
+    test_tmpdir_destroy(dir);
+}
+END_TEST
+
 Suite *test_suite(void)
 {
     Suite *s = suite_create("json_read");
     TCase *tc = tcase_create("json_read");
     tcase_add_test(tc, no_memory_is_told_from_bad_text);
+    tcase_add_test(tc, files_that_may_be_missing);
     tcase_add_loop_test(tc, a_bad_text_is_no_lack_of_memory, 0,
                         (int)(sizeof bad / sizeof bad[0]));
     suite_add_tcase(s, tc);

@@ -128,6 +128,7 @@ printf '%s\n' "$spdx" '#ifdef HAVE_CUDA' '#endif' |
 
 echo 'int a;' | fails text core/base/a.c ':1: the first line'
 printf '%s\n' "$spdx" '/* T''ODO: more */' | fails text core/base/a.c ':2:.*more'
+printf '%s\n' "$spdx" 'x = json_loadb(t, n, 0, 0);' | fails text core/base/a.c ':2:.*loadb'
 printf '%s\n' "$spdx" '/* see /h''ome/someone/file */' | fails text core/base/a.c ':2:.*file'
 
 echo "$spdx" | fails tests core/base/untested.c 'untested.c:1: has no test_untested.c'

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/json_read.h"
 #include "core/base/memory.h"
 #include "core/base/path.h"
 #include "core/check/groups/training.h"
@@ -122,8 +123,8 @@ static void read_report(struct cadre_case *c, const struct cadre_sets *base,
                         struct cadre_trial *trials, int n,
                         const struct cadre_trained *trained)
 {
-    char *path = cadre_path_join(c->folder, "compared/report.json");
-    json_t *report = path ? json_load_file(path, 0, NULL) : NULL;
+    json_t *report;
+    cadre_json_try_file(c->folder, "compared/report.json", &report, NULL);
     const json_t *runs = json_object_get(report, "runs");
     size_t at;
     const json_t *run;
@@ -135,7 +136,6 @@ static void read_report(struct cadre_case *c, const struct cadre_sets *base,
                             i++) if (strcmp(text_of(run, "name"), trials[i].name) == 0)
         judge_run(c, base, run, &trials[i]);
     json_decref(report);
-    free(path);
 }
 
 bool cadre_trials_begin(struct cadre_case *c, struct cadre_trial_table *t)
