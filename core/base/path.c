@@ -221,6 +221,19 @@ cadre_status cadre_path_read_file(const char *path, size_t max_bytes, char **dat
     return rc;
 }
 
+cadre_status cadre_path_next_line(FILE *file, const char *path, char **line,
+                                  size_t *room, size_t *n, struct cadre_error *err)
+{
+    errno = 0;
+    const ssize_t got = getline(line, room, file);
+    *n = got > 0 ? (size_t)got : 0;
+    if (got > 0 || feof(file))
+        return CADRE_OK;
+    if (errno == ENOMEM)
+        return cadre_no_memory(err, "a line of '%s'", path);
+    return cadre_fail_errno(err, CADRE_E_IO, errno, "cannot read '%s'", path);
+}
+
 cadre_status cadre_path_sync_dir(const char *dir, struct cadre_error *err)
 {
     int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

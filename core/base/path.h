@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 
 #include "core/base/error.h"
 
@@ -45,6 +46,12 @@ cadre_status cadre_path_write_file(const char *path, const void *data, size_t by
  * CADRE_E_INVALID (a folder, not a regular file, too large), CADRE_E_RESOURCE. */
 cadre_status cadre_path_read_file(const char *path, size_t max_bytes, char **data,
                                   size_t *bytes, struct cadre_error *err);
+
+/* The next line of `file`, with its newline, in *line, which getline makes longer and
+ * the caller frees; *n is 0 at the end. `path` names the file. Errors: CADRE_E_IO,
+ * CADRE_E_RESOURCE: getline alone takes a lack of memory for the end. */
+cadre_status cadre_path_next_line(FILE *file, const char *path, char **line,
+                                  size_t *room, size_t *n, struct cadre_error *err);
 
 /* Make renames inside the folder durable. Errors: CADRE_E_IO. */
 cadre_status cadre_path_sync_dir(const char *dir, struct cadre_error *err);

@@ -12,6 +12,7 @@
 
 #include "core/base/log.h"
 #include "core/base/memory.h"
+#include "core/base/path.h"
 #include "core/cli/generate_chat.h"
 #include "core/cli/generate_ecg.h"
 #include "core/data/tokenizer/tokenizer.h"
@@ -289,16 +290,15 @@ static cadre_status converse(struct generator *g, size_t more, struct cadre_erro
     while (rc == CADRE_OK) {
         if (isatty(STDIN_FILENO))
             fprintf(stderr, "> ");
-        ssize_t n = getline(&line, &capacity, stdin);
-        if (n < 0)
+        size_t n;
+        rc = cadre_path_next_line(stdin, "stdin", &line, &capacity, &n, err);
+        if (rc != CADRE_OK || n == 0)
             break;
-        if (n > 0 && line[n - 1] == '\n')
+        if (line[n - 1] == '\n')
             n--;
         if (n > 0)
-            rc = ask(g, line, (size_t)n, more, err);
+            rc = ask(g, line, n, more, err);
     }
-    if (rc == CADRE_OK && ferror(stdin))
-        rc = cadre_fail(err, CADRE_E_IO, "cannot read messages from stdin");
     free(line);
     return rc;
 }

@@ -177,10 +177,13 @@ static cadre_status read_metrics(struct cadre_run_data *data, struct cadre_error
     struct reading r = {.data = data, .warmup = warmup_of(data)};
     char *path = cadre_path_join(data->dir, "metrics.jsonl"), *line = NULL;
     FILE *file = path ? fopen(path, "r") : NULL;
-    size_t room = 0;
-    bool good = path != NULL;
-    while (good && file && getline(&line, &room, file) > 0)
-        good = take_line(&r, line);
+    size_t room = 0, n = file ? 1 : 0;
+    cadre_status rc = path ? CADRE_OK : cadre_no_memory(err, "metrics");
+    while (rc == CADRE_OK && n > 0) {
+        rc = cadre_path_next_line(file, path, &line, &room, &n, err);
+        if (rc == CADRE_OK && n > 0 && !take_line(&r, line))
+            rc = cadre_no_memory(err, "metrics");
+    }
     if (file)
         fclose(file);
     spread_of(r.step_s, r.n_timed, &data->step_s);
@@ -188,7 +191,7 @@ static cadre_status read_metrics(struct cadre_run_data *data, struct cadre_error
     free(r.step_s);
     free(line);
     free(path);
-    return good ? CADRE_OK : cadre_no_memory(err, "metrics");
+    return rc;
 }
 
 static cadre_status read_object(const struct cadre_run_data *data, const char *name,

@@ -121,10 +121,11 @@ static cadre_status take_steps(struct cadre_metrics *metrics)
     size_t room = 0;
     FILE *file = fopen(metrics->path, "r");
     bool regular = file && fstat(fileno(file), &info) == 0 && S_ISREG(info.st_mode);
-    while (regular && rc == CADRE_OK && getline(&line, &room, file) > 0)
-        rc = take_line(metrics, line);
-    if (rc == CADRE_OK && file && ferror(file))
-        rc = CADRE_E_IO;
+    for (size_t n = 1; regular && rc == CADRE_OK && n > 0;) {
+        rc = cadre_path_next_line(file, metrics->path, &line, &room, &n, NULL);
+        if (rc == CADRE_OK && n > 0)
+            rc = take_line(metrics, line);
+    }
     if (file)
         fclose(file);
     free(line);

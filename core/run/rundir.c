@@ -163,12 +163,30 @@ static FILE *open_to_read(const char *path)
     return file;
 }
 
+/* Append the lines of steps up to `step`. */
+static cadre_status keep_lines(FILE *file, const char *path, int64_t step,
+                               struct cadre_text *kept, struct cadre_error *err)
+{
+    char *line = NULL;
+    size_t room = 0, n = 0;
+    cadre_status rc = cadre_path_next_line(file, path, &line, &room, &n, err);
+    while (rc == CADRE_OK && n > 0) {
+        int64_t at = 0;
+        rc = step_of(line, n, &at, err);
+        if (at > 0 && at <= step)
+            cadre_text_append(kept, line, n);
+        if (rc == CADRE_OK)
+            rc = cadre_path_next_line(file, path, &line, &room, &n, err);
+    }
+    free(line);
+    return rc;
+}
+
 cadre_status cadre_rundir_cut_metrics(const char *dir, int64_t step,
                                       struct cadre_error *err)
 {
     struct cadre_text kept = {0};
-    char *path = cadre_path_join(dir, "metrics.jsonl"), *line = NULL;
-    size_t room = 0;
+    char *path = cadre_path_join(dir, "metrics.jsonl");
     if (!path)
         return cadre_no_memory(err, "a path");
     FILE *file = open_to_read(path);
@@ -183,20 +201,14 @@ cadre_status cadre_rundir_cut_metrics(const char *dir, int64_t step,
     else if (!S_ISREG(info.st_mode)) /* a pipe or a device may have no end */
         rc = cadre_fail(err, CADRE_E_INVALID,
                         "'%s' is no regular file; remove it to resume", path);
-    ssize_t n;
-    while (rc == CADRE_OK && (n = getline(&line, &room, file)) > 0) {
-        int64_t at = 0;
-        rc = step_of(line, (size_t)n, &at, err);
-        if (at > 0 && at <= step)
-            cadre_text_append(&kept, line, (size_t)n);
-    }
+    if (rc == CADRE_OK)
+        rc = keep_lines(file, path, step, &kept, err);
     if (file)
         fclose(file);
     if (rc == CADRE_OK && kept.failed)
         rc = cadre_no_memory(err, "'%s'", path);
     if (rc == CADRE_OK)
         rc = cadre_path_write_file(path, cadre_text_str(&kept), kept.len, err);
-    free(line);
     free(path);
     cadre_text_fini(&kept);
     return rc;

@@ -154,6 +154,30 @@ START_TEST(writes_whole_files_or_none)
 }
 END_TEST
 
+START_TEST(reads_lines_to_the_end)
+{
+    struct cadre_error err = {0};
+    char *path = cadre_path_join(dir, "lines"), *line = NULL;
+    size_t room = 0, n = 0;
+    ck_assert_int_eq(cadre_path_write_file(path, "a\n\nbc", 5, &err), CADRE_OK);
+    FILE *file = fopen(path, "r");
+    static const size_t lengths[] = {2, 1, 2, 0, 0};
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        ck_assert_int_eq(cadre_path_next_line(file, path, &line, &room, &n, &err),
+                         CADRE_OK);
+        ck_assert_uint_eq(n, lengths[i]);
+    }
+    fclose(file);
+    file = fopen(dir, "r"); /* a folder opens, and cannot be read */
+    ck_assert_int_eq(cadre_path_next_line(file, "it", &line, &room, &n, &err),
+                     CADRE_E_IO);
+    ck_assert_msg(strstr(err.text, "cannot read 'it'") != NULL, "%s", err.text);
+    fclose(file);
+    free(line);
+    free(path);
+}
+END_TEST
+
 START_TEST(reads_only_small_regular_files)
 {
     struct cadre_error err = {0};
@@ -186,6 +210,7 @@ Suite *test_suite(void)
     tcase_add_test(tc, makes_folders);
     tcase_add_test(tc, looks_into_folders);
     tcase_add_test(tc, writes_whole_files_or_none);
+    tcase_add_test(tc, reads_lines_to_the_end);
     tcase_add_test(tc, reads_only_small_regular_files);
     suite_add_tcase(s, tc);
     return s;
