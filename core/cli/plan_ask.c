@@ -71,12 +71,12 @@ static double there(const struct cadre_plan_answers *a)
 enum { ALL = 8, TRIES = 128 };
 static const double PIECES = 1048576;
 
-/* What a plan was refused for, into `refused`; but a lack of memory here says nothing
- * of the candidate. */
+/* What a plan was refused for, into `refused`; but a lack of memory or a disk that
+ * fails here says nothing of the candidate. */
 static cadre_status refuse(cadre_status rc, const struct cadre_error *why,
                            char *refused, size_t size, struct cadre_error *err)
 {
-    if (rc == CADRE_E_RESOURCE) {
+    if (rc == CADRE_E_RESOURCE || rc == CADRE_E_IO) {
         if (err)
             *err = *why;
         return rc;
