@@ -22,19 +22,6 @@
 
 /* ---- replay ---- */
 
-static cadre_status find_map(const char *given, char path[PATH_MAX],
-                             struct cadre_error *err)
-{
-    if (given)
-        snprintf(path, PATH_MAX, "%s", given);
-    if (given || cadre_cli_hardware_beside(MAP, path))
-        return CADRE_OK;
-    return cadre_fail(err, CADRE_E_INVALID,
-                      "no table of hardware texts beside the program or in "
-                      "%s/hardware; name one: --hardware FILE.tsv",
-                      CADRE_CONFDIR);
-}
-
 /* The errors that intervals are made of; none where the table is not installed. */
 static cadre_status load_intervals(struct cadre_intervals *intervals,
                                    struct cadre_error *err)
@@ -50,12 +37,17 @@ static cadre_status replay(const struct cadre_cli_args *args, struct cadre_error
 {
     struct cadre_backtest table;
     struct cadre_intervals intervals;
-    char map[PATH_MAX];
+    char beside[PATH_MAX];
     if (args->conf || args->plan.ranks || args->plan.emit || args->set.n)
         return cadre_fail(err, CADRE_E_INVALID,
                           "--replay takes a table alone: no CONF, --ranks, --emit or "
                           "--set");
-    CADRE_TRY(find_map(args->plan.hardware, map, err));
+    if (!args->plan.hardware && !cadre_cli_hardware_beside(MAP, beside))
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "no table of hardware texts beside the program or in "
+                          "%s/hardware; name one: --hardware FILE.tsv",
+                          CADRE_CONFDIR);
+    const char *map = args->plan.hardware ? args->plan.hardware : beside;
     CADRE_TRY(cadre_backtest(&table, args->plan.replay, map, err));
     cadre_status rc = load_intervals(&intervals, err);
     if (rc == CADRE_OK && args->json)

@@ -168,15 +168,15 @@ static cadre_status keep_lines(FILE *file, const char *path, int64_t step,
                                struct cadre_text *kept, struct cadre_error *err)
 {
     char *line = NULL;
-    size_t room = 0, n = 0;
-    cadre_status rc = cadre_path_next_line(file, path, &line, &room, &n, err);
+    size_t room = 0, n = 1;
+    cadre_status rc = CADRE_OK;
     while (rc == CADRE_OK && n > 0) {
         int64_t at = 0;
-        rc = step_of(line, n, &at, err);
+        rc = cadre_path_next_line(file, path, &line, &room, &n, err);
+        if (rc == CADRE_OK && n > 0)
+            rc = step_of(line, n, &at, err);
         if (at > 0 && at <= step)
             cadre_text_append(kept, line, n);
-        if (rc == CADRE_OK)
-            rc = cadre_path_next_line(file, path, &line, &room, &n, err);
     }
     free(line);
     return rc;
