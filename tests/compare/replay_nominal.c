@@ -20,7 +20,7 @@ int main(int argc, char **argv)
         for (size_t c = 0; c < schedule.rank[r].n_chunks; c++)
             for (int k = 0; k < CADRE_REPLAY_KINDS; k++)
                 schedule.rank[r].chunk[c].seconds[k] = parts[k];
-    cadre_status rc = cadre_replay_run(&schedule, &result, &err);
+    cadre_status rc = cadre_replay_run(&schedule, CADRE_REPLAY_MEDIANS, &result, &err);
     if (rc == CADRE_OK)
         printf("%.6f\n", result.bubble_fraction);
     else

@@ -44,7 +44,8 @@ START_TEST(the_first_pipeline_is_read)
     ck_assert_uint_eq(schedule.rank[0].pass[3].microbatch, 1);
     ck_assert_double_eq(schedule.rank[0].pass[3].end, 9.5);
     struct cadre_replay_result result;
-    ck_assert_int_eq(cadre_replay_run(&schedule, &result, &err), CADRE_OK);
+    ck_assert_int_eq(cadre_replay_run(&schedule, CADRE_REPLAY_MEDIANS, &result, &err),
+                     CADRE_OK);
     ck_assert_double_eq_tol(result.bubble_fraction, 1.0 / 3, 1e-12);
 }
 END_TEST

@@ -13,6 +13,7 @@ enum { MOST = 512 };
 static struct cadre_replay schedule;
 static struct cadre_replay_result result;
 static struct cadre_error err;
+static enum cadre_replay_times times = CADRE_REPLAY_MEDIANS;
 
 /* p ranks with `chunks` each, assigned in turn; every unit is a chunk. */
 static void open_schedule(size_t p, size_t chunks, const double seconds[4])
@@ -37,6 +38,7 @@ static void teardown(void)
 {
     cadre_replay_fini(&schedule);
     memset(&err, 0, sizeof err);
+    times = CADRE_REPLAY_MEDIANS;
 }
 
 static void add(size_t r, enum cadre_replay_kind kind, uint32_t chunk, uint32_t m)
@@ -49,13 +51,14 @@ static void add(size_t r, enum cadre_replay_kind kind, uint32_t chunk, uint32_t 
 
 static void run(void)
 {
-    cadre_status rc = cadre_replay_run(&schedule, &result, &err);
+    cadre_status rc = cadre_replay_run(&schedule, times, &result, &err);
     ck_assert_msg(rc == CADRE_OK, "%s", err.text);
 }
 
 static void refused(const char *why)
 {
-    ck_assert_int_eq(cadre_replay_run(&schedule, &result, &err), CADRE_E_INVALID);
+    ck_assert_int_eq(cadre_replay_run(&schedule, times, &result, &err),
+                     CADRE_E_INVALID);
     ck_assert_msg(strstr(err.text, why) != NULL, "%s", err.text);
 }
 
@@ -257,6 +260,27 @@ START_TEST(measured_is_idle_over_span)
 }
 END_TEST
 
+/* The same step: only the second that rank 0 waited for its gradient is gone. */
+START_TEST(a_step_replayed_keeps_its_passes)
+{
+    gpipe(2, 1);
+    schedule.rank[0].pass[0].end = 1;
+    schedule.rank[1].pass[0].begin = 1;
+    schedule.rank[1].pass[0].end = 2;
+    schedule.rank[1].pass[1].begin = 2;
+    schedule.rank[1].pass[1].end = 4;
+    schedule.rank[0].pass[1].begin = 5;
+    schedule.rank[0].pass[1].end = 8;
+    times = CADRE_REPLAY_STEP;
+    run();
+    ck_assert_double_eq_tol(result.span_s, 7, 1e-12);
+    ck_assert_double_eq_tol(result.bubble_fraction, 1 - 7.0 / 14, 1e-12);
+    times = CADRE_REPLAY_MEDIANS; /* 1 and 2 a pass */
+    run();
+    ck_assert_double_eq_tol(result.span_s, 6, 1e-12);
+}
+END_TEST
+
 Suite *test_suite(void)
 {
     Suite *s = suite_create("replay");
@@ -271,6 +295,7 @@ Suite *test_suite(void)
     tcase_add_test(tc, wrong_chunks_are_refused);
     tcase_add_test(tc, nothing_takes_no_time);
     tcase_add_test(tc, measured_is_idle_over_span);
+    tcase_add_test(tc, a_step_replayed_keeps_its_passes);
     suite_add_tcase(s, tc);
     return s;
 }

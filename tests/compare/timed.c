@@ -145,6 +145,7 @@ void timed_fail(struct cadre_comparison *c, size_t i, const char *why)
     cadre_replay_fini(&run->schedule);
     snprintf(run->failure, sizeof run->failure, "%s", why);
     run->step_s = run->tokens_per_s = run->bubble_replayed = NAN;
+    run->step_bubble = run->step_replayed = NAN;
     run->speed = (struct cadre_speed_run){
         nothing, nothing, nothing, nothing, nothing, CADRE_SPEED_NOT_RANKED,
         NAN,     NAN,     0,       false,   ""};

@@ -19,7 +19,8 @@ static const char HEAD[] =
     "exact_price,exact_price_low,exact_price_high,"
     "loss_first,loss_last,valid_loss,loss_max_diff,param_max_diff,"
     "peak_bytes,comm_bytes,comm_exposed_s,comm_exposed_s_low,comm_exposed_s_high,"
-    "bubble_fraction,bubble_fraction_low,bubble_fraction_high,bubble_replayed,params,"
+    "bubble_fraction,bubble_fraction_low,bubble_fraction_high,bubble_replayed,"
+    "step_bubble,step_replayed,params,"
     "equal,limit,fair,implausible,untimed,failure,"
     "j_per_token,mfu,hfu,price_per_million_tokens,loss_chain,param_hash,instances\r\n";
 
@@ -86,6 +87,8 @@ static void put_training(struct cadre_text *out, const struct cadre_compared_run
     put_interval(out, cadre_report_exposed_s(run), &run->speed.comm_exposed_s);
     put_interval(out, cadre_report_bubble(run), &run->speed.bubble_fraction);
     put_number(out, run->bubble_replayed);
+    put_number(out, run->step_bubble);
+    put_number(out, run->step_replayed);
     put_number(out,
                isfinite(params) || run->params == 0 ? params : (double)run->params);
 }

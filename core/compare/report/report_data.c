@@ -149,6 +149,8 @@ static void put_speed(struct cadre_json *json, const struct cadre_comparison *c,
     put_interval(json, "bubble_fraction", cadre_report_bubble(run),
                  &speed->bubble_fraction);
     cadre_json_put_f64(json, "bubble_replayed", run->bubble_replayed);
+    cadre_json_put_f64(json, "step_bubble", run->step_bubble);
+    cadre_json_put_f64(json, "step_replayed", run->step_replayed);
     put_interval(json, "comm_exposed_s", cadre_report_exposed_s(run),
                  &speed->comm_exposed_s);
     cadre_report_parts_json(json, c, i);

@@ -22,6 +22,10 @@ static void put_row(struct cadre_text *out, const struct cadre_compared_run *run
     cadre_page_cell(out, "", text);
     snprintf(text, sizeof text, "%.1f %%", 100 * run->bubble_replayed);
     cadre_page_cell(out, "", text);
+    snprintf(text, sizeof text, "%.1f %%", 100 * run->step_bubble);
+    cadre_page_cell(out, "", text);
+    snprintf(text, sizeof text, "%.1f %%", 100 * run->step_replayed);
+    cadre_page_cell(out, "", text);
     cadre_page_cell(out, run->fair ? "l" : "l bad",
                     run->fair ? "yes" : "no: ranks share cores");
     cadre_page_row_end(out);
@@ -30,8 +34,9 @@ static void put_row(struct cadre_text *out, const struct cadre_compared_run *run
 static void put_table(struct cadre_text *out, const struct cadre_comparison *c)
 {
     static const struct cadre_page_column head[] = {
-        {"run", true},     {"strategy", true},  {"stages", false},
-        {"bubble", false}, {"replayed", false}, {"fair", true}};
+        {"run", true},          {"strategy", true},  {"stages", false},
+        {"bubble", false},      {"replayed", false}, {"drawn step", false},
+        {"it replayed", false}, {"fair", true}};
     cadre_text_printf(out, "<h2>Schedules</h2>\n");
     cadre_page_paragraph(
         out, "soft",
@@ -39,7 +44,8 @@ static void put_table(struct cadre_text *out, const struct cadre_comparison *c)
         "mean of the ranks. Replayed: the same order of passes with the median time of "
         "each kind and chunk, and transfers of no duration. Drawn is the fastest step "
         "after warm-up, numbered by micro-batch; later chunks of a rank are paler, and "
-        "what is empty is bubble.");
+        "what is empty is bubble. Its replay gives each pass the time that it took "
+        "there: what the step idles beyond that are transfers and delays.");
     cadre_page_table_begin(out, "Bubbles of the runs with a schedule", head,
                            sizeof head / sizeof head[0]);
     for (size_t i = 0; i < c->n; i++)

@@ -133,22 +133,28 @@ void cadre_comparison_find_unfair(struct cadre_comparison *c)
         find_unfair(c, &c->run[i]);
 }
 
-/* The bubble of the schedule itself, by replay. */
+/* The bubble of the schedule itself, by replay, and that of the step it was read from.
+ */
 static cadre_status replay_run(struct cadre_compared_run *run, struct cadre_error *err)
 {
-    struct cadre_replay_result result;
-    run->bubble_replayed = NAN;
+    struct cadre_replay_result result, of_step;
+    run->bubble_replayed = run->step_bubble = run->step_replayed = NAN;
     if (*run->failure)
         return CADRE_OK;
     cadre_status rc = cadre_passes_read(run->record.dir, &run->schedule, err);
     if (rc != CADRE_OK || run->schedule.n == 0)
         return rc;
-    rc = cadre_replay_run(&run->schedule, &result, err);
-    if (rc != CADRE_OK)
+    rc = cadre_replay_run(&run->schedule, CADRE_REPLAY_MEDIANS, &result, err);
+    if (rc == CADRE_OK)
+        rc = cadre_replay_run(&run->schedule, CADRE_REPLAY_STEP, &of_step, err);
+    if (rc != CADRE_OK) {
         cadre_error_prefix(err, "'%s/passes.json'", run->record.dir);
-    else
-        run->bubble_replayed = result.bubble_fraction;
-    return rc;
+        return rc;
+    }
+    run->bubble_replayed = result.bubble_fraction;
+    run->step_replayed = of_step.bubble_fraction;
+    run->step_bubble = cadre_replay_measured(&run->schedule);
+    return CADRE_OK;
 }
 
 /* T of run a / T of run b, NaN where there is none. */

@@ -173,6 +173,8 @@ struct cadre_compared_run {
     enum cadre_equal equal;
     struct cadre_replay schedule; /* its passes; owned, n is 0 without a schedule */
     double bubble_replayed; /* bubble fraction of the schedule alone; NaN without one */
+    /* of the step in `schedule`: as measured, and its passes replayed */
+    double step_bubble, step_replayed;
     ptrdiff_t bit_identical; /* an earlier exact run with the same bits, -1: none */
     bool fair; /* its time is comparable with the baseline's */
     char unfair[256]; /* why not; "" if fair */

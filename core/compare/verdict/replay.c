@@ -14,6 +14,7 @@ struct cell {
 
 struct work {
     const struct cadre_replay *replay;
+    enum cadre_replay_times times;
     size_t n_pieces; /* chunks of all ranks */
     uint32_t n_microbatches;
     size_t **piece; /* by rank, then chunk: position in the model */
@@ -140,6 +141,13 @@ static double ready_at(const struct work *w, size_t piece,
     return isnan(after) ? after : fmax(forward, after);
 }
 
+static double seconds_of(const struct work *w, const struct cadre_replay_rank *rank,
+                         const struct cadre_replay_pass *pass)
+{
+    return w->times == CADRE_REPLAY_STEP ? pass->end - pass->begin
+                                         : rank->chunk[pass->chunk].seconds[pass->kind];
+}
+
 /* Replay the rank's next passes as far as their inputs are ready; sets *moved if any
  * was. */
 static cadre_status advance(struct work *w, size_t r, bool *moved,
@@ -157,8 +165,7 @@ static cadre_status advance(struct work *w, size_t r, bool *moved,
         double ready = ready_at(w, piece, pass);
         if (isnan(ready))
             return CADRE_OK;
-        w->clock[r] =
-            fmax(w->clock[r], ready) + rank->chunk[pass->chunk].seconds[pass->kind];
+        w->clock[r] = fmax(w->clock[r], ready) + seconds_of(w, rank, pass);
         cell->end[pass->kind] = w->clock[r];
         *moved = true;
     }
@@ -201,9 +208,10 @@ static cadre_status play(struct work *w, struct cadre_error *err)
 }
 
 cadre_status cadre_replay_run(const struct cadre_replay *replay,
+                              enum cadre_replay_times times,
                               struct cadre_replay_result *out, struct cadre_error *err)
 {
-    struct work w = {.replay = replay};
+    struct work w = {.replay = replay, .times = times};
     double busy = 0;
     *out = (struct cadre_replay_result){0};
     cadre_status rc = prepare(&w, err);
@@ -213,7 +221,7 @@ cadre_status cadre_replay_run(const struct cadre_replay *replay,
         const struct cadre_replay_rank *rank = &replay->rank[r];
         out->span_s = fmax(out->span_s, w.clock[r]);
         for (size_t i = 0; i < rank->n_passes; i++)
-            busy += rank->chunk[rank->pass[i].chunk].seconds[rank->pass[i].kind];
+            busy += seconds_of(&w, rank, &rank->pass[i]);
     }
     if (out->span_s > 0)
         out->bubble_fraction = 1 - busy / (out->span_s * (double)replay->n);

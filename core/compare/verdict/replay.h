@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A schedule replayed: what its order of passes would take with given durations, where
  * transfers take no time and nothing else delays a rank. What a run idles beyond it
- * is not the schedule's fault.
+ * is not the schedule's fault. With medians also what passes of uneven length idle is
+ * left out; with the times that the passes of one step took, only what delays are.
  *
  * Every rank makes its passes in its order, each as soon as what it needs is there:
  * forward of a chunk the forward of the chunk before it in the model, backward (BOTH or
@@ -27,7 +28,7 @@ struct cadre_replay_pass {
     enum cadre_replay_kind kind;
     uint32_t chunk; /* of the rank */
     uint32_t microbatch;
-    double begin, end; /* s, as measured; not read by the replay */
+    double begin, end; /* s, as measured; a replay reads how long it took, at most */
 };
 
 struct cadre_replay_chunk {
@@ -50,6 +51,12 @@ struct cadre_replay {
     size_t n;
 };
 
+/* How long a pass takes. */
+enum cadre_replay_times {
+    CADRE_REPLAY_MEDIANS, /* as the median of its kind and chunk */
+    CADRE_REPLAY_STEP, /* as it did in the step */
+};
+
 struct cadre_replay_result {
     double span_s; /* from the first pass to the end of the last */
     double bubble_fraction; /* idle over span, mean of the ranks */
@@ -60,6 +67,7 @@ struct cadre_replay_result {
  * that do not make up the model, for a duration that is no finite number of at least 0;
  * CADRE_E_RESOURCE. */
 cadre_status cadre_replay_run(const struct cadre_replay *replay,
+                              enum cadre_replay_times times,
                               struct cadre_replay_result *out, struct cadre_error *err);
 
 /* Idle over span of the passes as they were measured; 0 for none. */
