@@ -43,6 +43,11 @@ enum cadre_config_gemm {
     CADRE_CONFIG_GEMM_CADRE,
     CADRE_CONFIG_GEMM_LIBRARY
 };
+enum cadre_config_elastic {
+    CADRE_CONFIG_ELASTIC_NO,
+    CADRE_CONFIG_ELASTIC_YES,
+    CADRE_CONFIG_ELASTIC_REPLACE,
+};
 enum cadre_config_ranks { CADRE_CONFIG_THREADS, CADRE_CONFIG_PROCESSES };
 
 enum cadre_config_adapters {
@@ -62,7 +67,8 @@ struct cadre_config_run {
     const char *name, *out, *extends;
     int64_t seed, perturb, exact_parts, verify;
     double recut;
-    bool exact, elastic, memory_check, trust;
+    enum cadre_config_elastic elastic;
+    bool exact, memory_check, trust;
 };
 
 struct cadre_config_model {

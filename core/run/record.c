@@ -272,11 +272,12 @@ double cadre_record_machine(const struct cadre_record *record, const char *key)
     return value;
 }
 
-const char *cadre_record_restarted(const struct cadre_record *record)
+const char *cadre_record_restarted(const struct cadre_record *record, const char **from)
 {
     const json_t *list = json_object_get(record->summary, "restarts");
     size_t n = json_array_size(list);
     const json_t *last = n > 0 ? json_array_get(list, n - 1) : NULL;
+    *from = json_string_value(json_object_get(json_array_get(list, 0), "from"));
     return json_string_value(json_object_get(last, "stack"));
 }
 

@@ -70,9 +70,10 @@ const char *cadre_record_cpu(const struct cadre_record *record);
 const struct json_t *cadre_record_hosts(const struct cadre_record *record);
 double cadre_record_machine(const struct cadre_record *record, const char *key);
 
-/* The stack after the last restart by run.elastic, NULL if no rank was lost; owned by
- * the record. */
-const char *cadre_record_restarted(const struct cadre_record *record);
+/* The stack after the last restart by run.elastic, NULL if no rank was lost, and *from
+ * the one before the first; owned by the record. */
+const char *cadre_record_restarted(const struct cadre_record *record,
+                                   const char **from);
 
 /* Cuts of run.recut: how many, 0 for a run without, and of the last one its step and
  * the units of each chunk before and after, owned by the record. */

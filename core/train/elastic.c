@@ -16,8 +16,12 @@
 
 void cadre_elastic_begin(struct cadre_elastic *elastic, const struct cadre_spec *spec)
 {
-    *elastic = (struct cadre_elastic){.on = spec->config.run.elastic &&
-                                            !cadre_bench_wanted(&spec->config.bench)};
+    const enum cadre_config_elastic asked = spec->config.run.elastic;
+    *elastic = (struct cadre_elastic){
+        .on = asked != CADRE_CONFIG_ELASTIC_NO &&
+              !cadre_bench_wanted(&spec->config.bench),
+        .replaces = asked == CADRE_CONFIG_ELASTIC_REPLACE,
+    };
     if (elastic->on && spec->run.ranks > 1 && spec->config.checkpoint.every == 0)
         cadre_log(
             CADRE_LOG_WARN, "train",
@@ -238,15 +242,15 @@ static bool gives_up(const struct cadre_elastic *elastic, const struct cadre_spe
 }
 
 static void log_restart(const struct cadre_elastic *elastic,
-                        const struct cadre_spec *next, int lost)
+                        const struct cadre_spec *next, int lost, bool replaced)
 {
     char others[48] = "", after[48] = "from the beginning";
     if (lost > 1)
         snprintf(others, sizeof others, " (%d ranks were lost)", lost);
     if (elastic->step > 0)
         snprintf(after, sizeof after, "after step %lld", (long long)elastic->step);
-    cadre_log(CADRE_LOG_WARN, "train", "%s%s; run.elastic continues with %s, %s",
-              elastic->why, others, next->stack, after);
+    cadre_log(CADRE_LOG_WARN, "train", "%s%s; run.elastic continues with %s%s, %s",
+              elastic->why, others, next->stack, replaced ? " as before" : "", after);
 }
 
 cadre_status cadre_elastic_cannot(const struct cadre_elastic *elastic,
@@ -256,6 +260,15 @@ cadre_status cadre_elastic_cannot(const struct cadre_elastic *elastic,
     snprintf(because, sizeof because, "%s", err->text);
     return cadre_fail(err, CADRE_E_COMM, "%s; run.elastic cannot continue: %s",
                       elastic->why, because);
+}
+
+static cadre_status choose(const struct cadre_spec *spec, int lost, bool replace,
+                           char **stack, struct cadre_error *err)
+{
+    if (!replace)
+        return cadre_elastic_choose(spec, spec->run.ranks - lost, stack, err);
+    *stack = cadre_strdup(spec->config.strategy.stack);
+    return *stack ? CADRE_OK : cadre_no_memory(err, "the stack's text");
 }
 
 static cadre_status restart(struct cadre_elastic *elastic,
@@ -271,7 +284,8 @@ static cadre_status restart(struct cadre_elastic *elastic,
     elastic->step = step;
     if (gives_up(elastic, spec, err))
         return CADRE_E_COMM;
-    CADRE_TRY_OR(cadre_elastic_choose(spec, spec->run.ranks - lost, &stack, err), fail);
+    const bool replace = elastic->replaces && elastic->tries == 0;
+    CADRE_TRY_OR(choose(spec, lost, replace, &stack, err), fail);
     CADRE_TRY_OR(cadre_elastic_spec(spec, stack, resume, "run.elastic", next, err),
                  fail);
     struct cadre_restart record = {
@@ -283,7 +297,7 @@ static cadre_status restart(struct cadre_elastic *elastic,
     };
     rc = cadre_restarts_add(spec->out, &record, err);
     elastic->tries++;
-    log_restart(elastic, *next, lost);
+    log_restart(elastic, *next, lost, replace);
 fail:
     free(stack);
     return rc == CADRE_OK ? rc : cadre_elastic_cannot(elastic, err);

@@ -13,6 +13,7 @@
 /* A run's restarts so far. */
 struct cadre_elastic {
     bool on;
+    bool replaces; /* as many ranks again, once from each step */
     int64_t step; /* that the last restart continued after */
     int tries; /* restarts in a row from that step */
     char why[1024]; /* cause of the last loss */
@@ -31,7 +32,9 @@ cadre_status cadre_elastic_choose(const struct cadre_spec *spec, int ranks, char
                                   struct cadre_error *err);
 
 /* After a start that ended with a rank lost and an error, which is in err: *next,
- * the caller's, is the spec of the next start. Writes the log line and restarts.json.
+ * the caller's, is the spec of the next start. Where lost ranks are replaced it has the
+ * same stack; a second loss from the same step shows that this does not help, and takes
+ * a smaller one. Writes the log line and restarts.json.
  * [main] Errors end the run: CADRE_E_STOPPED a signal asked for it; CADRE_E_COMM no
  * stack is left or too many tries; and those of the parts. */
 cadre_status cadre_elastic_next(struct cadre_elastic *elastic,

@@ -94,7 +94,7 @@ cadre_status cadre_train_external(const struct cadre_train_run *run,
     cadre_status_begin(cadre_status_current(), external->rank);
     if (external->rank == 0 && spec->config.run.elastic)
         cadre_log(CADRE_LOG_WARN, "train",
-                  "run.elastic = yes restarts ranks that cadre starts, and these are "
+                  "run.elastic restarts ranks that cadre starts, and these are "
                   "of %s: if one is lost the run ends, and its job must start it again",
                   external->launcher);
     if (external->rank == 0)

@@ -71,7 +71,8 @@ train text other 0 strategy.stack=ddp:2 train.steps=10 checkpoint.resume=auto
 }
 
 # A replica is killed. Without run.elastic the run ends, and continues whole from its last
-# checkpoint, with the bits of one that lost nobody; with it the replicas that are left go on.
+# checkpoint, with the bits of one that lost nobody; with it the replicas that are left go on, or a
+# new one joins them, again with these bits.
 link="comm.ranks=processes comm.link=1:3000 checkpoint.every=3"
 has_checkpoint() {
     [ -n "$(last "$1")" ]
@@ -91,6 +92,12 @@ train text killed 0 strategy.stack=diloco:2 train.steps=24 $stream checkpoint.re
 # shellcheck disable=SC2086
 train text whole 0 strategy.stack=diloco:2 train.steps=24 $stream
 same whole killed
+lose rejoined strategy.stack=diloco:2 train.steps=24 run.elastic=replace
+ends rejoined 0
+no_orphan rejoined
+grep -q 'run.elastic continues with diloco:2 as before, after step [0-9]' "$tmp/rejoined.log" ||
+    fail "nobody took the place of the replica that was lost"
+same whole rejoined
 lose fewer strategy.stack=diloco:3 train.steps=24 train.global_batch=12 run.elastic=yes
 ends fewer 0
 no_orphan fewer

@@ -62,6 +62,15 @@ if [ "$slow" = 1 ]; then
     survives wide 3 ddp:4 ddp:2 device.threads=0 run.name=other
 fi
 
+# A new rank for the lost one, as often as there is a new checkpoint.
+start text replaced "${elastic[@]}" strategy.stack=ddp:2 run.elastic=replace
+lose replaced 1 KILL 1 "ddp:2 as before"
+lose replaced 0 KILL 2 "ddp:2 as before"
+ends replaced 0
+no_orphan replaced
+same single replaced
+grep -q "30 steps with ddp:2 done" "$tmp/replaced.out" || fail "replaced: ddp:2 unsaid"
+
 # Two losses in a row: after the second the last rank runs in the launcher itself. A signal
 # then stops it as any other run, and what resumes it ends as single.
 start text twice "${elastic[@]}" strategy.stack=ddp:4

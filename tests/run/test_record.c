@@ -37,7 +37,8 @@ START_TEST(reads_what_train_writes)
     ck_assert(isnan(cadre_record_largest(&record, "nothing")));
     ck_assert_str_eq(cadre_record_gemm(&record, "algorithms"), "0a");
     ck_assert_ptr_null(cadre_record_gemm(&record, "nothing"));
-    ck_assert_ptr_null(cadre_record_restarted(&record));
+    const char *from;
+    ck_assert_ptr_null(cadre_record_restarted(&record, &from));
     char *model = cadre_record_checkpoint(&record, "model.safetensors");
     ck_assert_ptr_nonnull(
         strstr(model, "/checkpoints/step-00000006/model.safetensors"));

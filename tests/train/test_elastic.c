@@ -160,6 +160,23 @@ START_TEST(when_it_gives_up)
 }
 END_TEST
 
+/* The lost are replaced, but not twice from one step. */
+START_TEST(as_many_ranks_again)
+{
+    struct cadre_elastic elastic;
+    struct cadre_spec *spec = begin(&elastic, "ddp:4 run.elastic=replace");
+    ck_assert_int_eq(lose(&elastic, &spec, false), CADRE_OK);
+    ck_assert_str_eq(spec->stack, "ddp:4");
+    ck_assert_int_eq(lose(&elastic, &spec, false), CADRE_OK);
+    ck_assert_str_eq(spec->stack, "ddp:2");
+    save(7);
+    ck_assert_int_eq(lose(&elastic, &spec, false), CADRE_OK);
+    ck_assert_str_eq(spec->stack, "ddp:2");
+    ck_assert_int_eq(elastic.step, 7);
+    cadre_spec_destroy(spec);
+}
+END_TEST
+
 START_TEST(a_checkpoint_is_progress)
 {
     struct cadre_elastic elastic;
@@ -212,6 +229,7 @@ Suite *test_suite(void)
     tcase_add_loop_test(t, a_smaller_stack, 0, sizeof choices / sizeof choices[0]);
     tcase_add_test(t, the_next_start);
     tcase_add_test(t, when_it_gives_up);
+    tcase_add_test(t, as_many_ranks_again);
     tcase_add_test(t, a_checkpoint_is_progress);
     tcase_add_test(t, who_asked_for_an_end_gets_it);
     tcase_add_test(t, it_is_off_unless_asked_for);

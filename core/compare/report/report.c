@@ -310,6 +310,21 @@ static void note_recuts(const struct cadre_comparison *c, struct cadre_text *out
     }
 }
 
+static void note_restarts(const struct cadre_compared_run *run, struct cadre_text *out)
+{
+    const char *from, *restarted = cadre_record_restarted(&run->record, &from);
+    if (restarted && from && strcmp(restarted, from) == 0)
+        cadre_text_printf(out,
+                          "%s lost ranks, which were replaced: steps since the last "
+                          "checkpoint were trained again.\n",
+                          run->name);
+    else if (restarted)
+        cadre_text_printf(out,
+                          "%s lost ranks and continued with %s, so its times are not "
+                          "those of %s alone.\n",
+                          run->name, restarted, run->strategy);
+}
+
 /* What went between the nodes of a run, where it had several. */
 static void note_nodes(const struct cadre_compared_run *run, struct cadre_text *out)
 {
@@ -382,13 +397,7 @@ void cadre_report_notes(const struct cadre_comparison *c, struct cadre_text *out
                 "%s: bubble %.1f %% of the schedule's span, %.1f %% where its passes "
                 "are replayed without delays.\n",
                 run->name, 100 * cadre_report_bubble(run), 100 * run->bubble_replayed);
-        const char *restarted = cadre_record_restarted(&run->record);
-        if (restarted)
-            cadre_text_printf(
-                out,
-                "%s lost ranks and continued with %s, so its times are not "
-                "those of %s alone.\n",
-                run->name, restarted, run->strategy);
+        note_restarts(run, out);
         if (run->simulated_link)
             cadre_text_printf(out, "%s ran over a simulated link (comm.link).\n",
                               run->name);
