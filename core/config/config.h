@@ -65,7 +65,7 @@ enum cadre_config_tune_method {
 
 struct cadre_config_run {
     const char *name, *out, *extends;
-    int64_t seed, perturb, exact_parts, verify;
+    int64_t seed, perturb, exact_parts, verify, recheck;
     double recut;
     enum cadre_config_elastic elastic;
     bool exact, memory_check, trust;

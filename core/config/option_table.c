@@ -49,6 +49,8 @@ static const struct cadre_config_key table[] = {
          "refuse a run that is predicted to take more memory than is free"),
     I64(run, verify, "0", 0, 1e9,
         "N > 0: every N steps, see that memory has kept parameters and states"),
+    I64(run, recheck, "0", 0, 1e9,
+        "N > 0: every N steps, compute a micro-batch twice and compare the bits"),
     BOOL(run, trust, "yes",
          "run code that an ini file names: strategy.plugin_path, ./x.so in a stack"),
     ENUM(run, elastic, "no", "no, yes, replace",

@@ -153,6 +153,7 @@ static struct cadre_executor_config executor_config(struct cadre_rank *rank)
         .packed = data.packed,
         .recompute = spec->recompute,
         .exact = spec->exact,
+        .recheck = spec->recheck,
         .pinned = spec->pinned,
         .losses = rank->results.losses,
         .preference = cadre_rank_has_pairs(rank) ? &rank->preference : NULL,

@@ -9,7 +9,7 @@
 #include "core/engine/drift.h"
 #include "core/tensor/dtype.h"
 
-enum { STAGE_BYTES = 1 << 20, KINDS = 4 };
+enum { KINDS = 4 };
 
 /* ---- the ranges ---- */
 
@@ -82,7 +82,7 @@ cadre_status cadre_verify_init(struct cadre_verify *verify,
                                const struct cadre_store *store, struct cadre_mesh *mesh,
                                int64_t every, struct cadre_error *err)
 {
-    const struct cadre_device *device = store->ledger->device;
+    struct cadre_device *device = store->ledger->device;
     *verify = (struct cadre_verify){.store = store, .mesh = mesh};
     if (every == 0 || device->ops->simulated)
         return CADRE_OK;
@@ -91,18 +91,16 @@ cadre_status cadre_verify_init(struct cadre_verify *verify,
     verify->sum = cadre_calloc(verify->n, sizeof *verify->sum);
     verify->unit =
         cadre_calloc(2 * (size_t)store->model->n_units, sizeof *verify->unit);
-    if (device->ops->async)
-        verify->stage = cadre_calloc(STAGE_BYTES, 1);
-    if (verify->sum && verify->unit && (verify->stage || !device->ops->async))
-        return CADRE_OK;
-    return cadre_no_memory(err, "the hashes of run.verify");
+    if (!verify->sum || !verify->unit)
+        return cadre_no_memory(err, "the hashes of run.verify");
+    return cadre_memory_hash_init(&verify->hash, device, err);
 }
 
 void cadre_verify_fini(struct cadre_verify *verify)
 {
     free(verify->sum);
     free(verify->unit);
-    free(verify->stage);
+    cadre_memory_hash_fini(&verify->hash);
     *verify = (struct cadre_verify){0};
 }
 
@@ -111,22 +109,9 @@ void cadre_verify_fini(struct cadre_verify *verify)
 static cadre_status hash_range(const struct cadre_verify *verify,
                                const struct range *range, uint64_t *out)
 {
-    struct cadre_device *device = verify->store->ledger->device;
-    const char *data = range->data;
-    struct cadre_hash hash;
-    cadre_hash_init(&hash, range->param);
-    if (data && (!verify->stage || range->space != CADRE_SPACE_DEVICE)) {
-        cadre_hash_update(&hash, data, range->bytes);
-    } else if (data) {
-        for (uint64_t at = 0; at < range->bytes; at += STAGE_BYTES) {
-            const uint64_t left = range->bytes - at;
-            const size_t bytes = left < STAGE_BYTES ? (size_t)left : STAGE_BYTES;
-            CADRE_TRY(device->ops->to_host(device, verify->stage, data + at, bytes));
-            cadre_hash_update(&hash, verify->stage, bytes);
-        }
-    }
-    *out = cadre_hash_final(&hash);
-    return CADRE_OK;
+    return cadre_memory_hash_of(&verify->hash, range->space != CADRE_SPACE_DEVICE,
+                                range->data, range->data ? range->bytes : 0,
+                                range->param, out);
 }
 
 cadre_status cadre_verify_note(struct cadre_verify *verify, uint64_t step)

@@ -11,6 +11,7 @@
 #ifndef CADRE_ENGINE_VERIFY_H
 #define CADRE_ENGINE_VERIFY_H
 
+#include "core/device/memory_hash.h"
 #include "core/engine/layout/mesh.h"
 #include "core/engine/layout/store.h"
 
@@ -22,7 +23,7 @@ struct cadre_verify {
     size_t n; /* ranges */
     uint64_t *sum; /* (n) */
     uint64_t *unit; /* (2 * units) of the ranges without experts, then of experts */
-    char *stage; /* for what the host cannot read; NULL: it can */
+    struct cadre_memory_hash hash;
 };
 
 /* [local] Store and mesh are borrowed. Errors: CADRE_E_RESOURCE. */

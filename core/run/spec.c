@@ -211,6 +211,7 @@ static void make_training(struct cadre_spec *spec)
     run->seed = (uint64_t)c->run.seed;
     run->exact = c->run.exact;
     run->verify = c->run.verify;
+    run->recheck = c->run.recheck;
     run->recompute = c->train.recompute == CADRE_CONFIG_BLOCK;
     const bool dpo = c->tune.method == CADRE_CONFIG_TUNE_DPO;
     run->nf4_base = c->tune.base == CADRE_CONFIG_BASE_NF4 ||

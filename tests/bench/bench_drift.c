@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What DRAIN's comparison of replicas and run.verify cost, in CPU time of a rank: the
- * ECG model (4 layers, 128 channels, 8 x 256 tokens a rank and step) on two ranks as
- * threads, one core each. A step, a comparison and a step's hashes in turns, 20 rounds;
+/* What DRAIN's comparison of replicas, run.verify and run.recheck cost, in CPU time of
+ * a rank: the ECG model (4 layers, 128 channels, 8 x 256 tokens a rank and step, one
+ * micro-batch) on two ranks as threads, one core each. A step whose micro-batch is
+ * computed twice, a step, a comparison and a step's hashes in turns, 20 rounds;
  * prints medians and the ratios with their 95 % intervals (of the median: the 6th and
  * the 15th of the ratios of a round) as lines of a markdown table, and Check's own
  * line. */
@@ -19,7 +20,7 @@ enum { ROUNDS = 20, LOW = 5, HIGH = 14, NEVER = 1000000 };
 
 static struct rank_fixture f;
 static double step_s[2][ROUNDS]; /* by rank */
-static double hash_s[2][ROUNDS], verify_s[2][ROUNDS];
+static double hash_s[2][ROUNDS], verify_s[2][ROUNDS], recheck_s[2][ROUNDS];
 static uint64_t bytes;
 
 static double cpu_s(void)
@@ -35,8 +36,12 @@ static cadre_status measure(struct cadre_rank *rank, int index)
     CADRE_TRY(cadre_rank_step(rank, 1, &report));
     for (int i = 0; i < ROUNDS; i++) {
         double began = cpu_s();
-        CADRE_TRY(cadre_rank_step(rank, (uint64_t)i + 2, &report));
+        CADRE_TRY(cadre_rank_step(rank, 2 * (uint64_t)i + 2, &report));
+        const double twice_s = cpu_s() - began;
+        began = cpu_s();
+        CADRE_TRY(cadre_rank_step(rank, 2 * (uint64_t)i + 3, &report));
         step_s[index][i] = cpu_s() - began;
+        recheck_s[index][i] = twice_s - step_s[index][i];
         began = cpu_s();
         CADRE_TRY(cadre_drift_check(&rank->store, &rank->mesh, &rank->failure));
         hash_s[index][i] = cpu_s() - began;
@@ -90,6 +95,7 @@ START_TEST(replicas_are_compared)
     char what[64];
     rank_fixture_open(&f);
     f.spec.verify = NEVER;
+    f.spec.recheck = 2;
     f.spec.model.layers = 4;
     f.spec.model.channels = 128;
     f.spec.model.heads = f.spec.model.kv_heads = 4;
@@ -106,6 +112,7 @@ START_TEST(replicas_are_compared)
     snprintf(what, sizeof what, "`run.verify = 1`, %.1f MB twice",
              3 * (double)bytes * 1e-6);
     print(what, "1", verify_s[0]);
+    print("`run.recheck = 1`, the one micro-batch", "1", recheck_s[0]);
     rank_fixture_close(&f);
 }
 END_TEST

@@ -28,7 +28,7 @@ ddp:2
 ddp:4
 zero:2             zero.stage=1
 zero:2             zero.stage=2
-zero:2             zero.stage=2 zero.reduce=microbatch
+zero:2             zero.stage=2 zero.reduce=microbatch run.recheck=2
 zero:2             zero.stage=3
 zero:4             zero.stage=3 zero.reduce=microbatch
 zero:4             zero.stage=1 zero.offload=optimizer run.verify=1
@@ -41,7 +41,7 @@ pipeline:2         pipeline.schedule=zb-h1
 pipeline:4         pipeline.schedule=1f1b
 pipeline:4         pipeline.schedule=zb-h1
 pipeline:2         pipeline.schedule=breadth-first
-pipeline:2         pipeline.schedule=zb-v
+pipeline:2         pipeline.schedule=zb-v run.recheck=1
 pipeline:2         pipeline.schedule=dualpipev
 pipeline:2, ddp:2  pipeline.schedule=interleaved
 pipeline:2, ddp:2  pipeline.schedule=zb-v
@@ -62,7 +62,7 @@ hsdp:2
 hsdp:2, ddp:2
 hsdp:2, ddp:4      ddp.node=2
 zero:2, hsdp:2     zero.stage=2 zero.reduce=microbatch
-hsdp:2, zero:2     zero.stage=3
+hsdp:2, zero:2     zero.stage=3 run.recheck=1
 hsdp:2, zero:2     zero.stage=3 zero.node=1 zero.secondary=node
 hsdp:2, zero:4     zero.stage=3 zero.node=2 zero.secondary=node zero.two_levels=yes
 pipeline:2, hsdp:2 pipeline.schedule=zb-h1
@@ -80,7 +80,7 @@ tensor:2, ddp:4              ddp.node=2 comm.node=4
 tensor:2, zero:2             zero.stage=3
 tensor:2, zero:2             zero.stage=3 zero.node=1 zero.secondary=node
 tensor:2, zero:4             zero.stage=1 zero.node=2 zero.two_levels=yes
-pipeline:2, tensor:2         pipeline.schedule=zb-h1
+pipeline:2, tensor:2         pipeline.schedule=zb-h1 run.recheck=1
 pipeline:2, tensor:2         pipeline.schedule=zb-v
 pipeline:2, tensor:2, zero:2 zero.stage=2 run.verify=1
 hsdp:2, tensor:2, zero:2     zero.stage=1
@@ -91,7 +91,7 @@ tensor:2, ddp:2              balance.micro_batches=5,3/4:1,7
 joined='
 tensor:2
 tensor:2                     tensor.sequence_parallel=yes
-'"${split#?}"'tensor:2, hsdp:2, ddp:2      tensor.sequence_parallel=yes
+'"${split#?}"'tensor:2, hsdp:2, ddp:2      tensor.sequence_parallel=yes run.recheck=2
 tensor:2, pipeline:2, ddp:2  pipeline.schedule=interleaved
 '
 # Parts of matrices that Muon needs whole, for the short test; the long one has all stacks.
@@ -105,7 +105,7 @@ diloco:2, zero:2     zero.stage=3
 diloco:2
 zero:2, diloco@far:2 zero.stage=1
 diloco@far:2, hsdp:2
-diloco:2, pipeline:2 pipeline.schedule=zb-h1
+diloco:2, pipeline:2 pipeline.schedule=zb-h1 run.recheck=2
 diloco:2, zero:2     zero.stage=2 diloco.fragments=3 run.verify=1
 '
 

@@ -212,13 +212,19 @@ static char *target_of(const struct cadre_accumulation *accumulation, uint32_t p
     return leaf.sum;
 }
 
+void cadre_accumulation_peek(const struct cadre_accumulation *accumulation,
+                             uint32_t param, void **dst, int *beta)
+{
+    const bool fresh = accumulation->store->param[param].grad_fresh;
+    *dst = target_of(accumulation, param, accumulation->seen[param]);
+    *beta = accumulation->exact || accumulation->alone || fresh ? 0 : 1;
+}
+
 cadre_status cadre_accumulation_open(struct cadre_accumulation *accumulation,
                                      uint32_t param, void **dst, int *beta)
 {
-    struct cadre_store_param *p = &accumulation->store->param[param];
-    *dst = target_of(accumulation, param, accumulation->seen[param]);
-    *beta = accumulation->exact || accumulation->alone || p->grad_fresh ? 0 : 1;
-    p->grad_fresh = false;
+    cadre_accumulation_peek(accumulation, param, dst, beta);
+    accumulation->store->param[param].grad_fresh = false;
     if (*dst)
         return CADRE_OK;
     cadre_log(CADRE_LOG_ERROR, "strategy", "no gradient storage is attached to '%s'",

@@ -58,6 +58,11 @@ void cadre_accumulation_begin_step(struct cadre_accumulation *accumulation);
 cadre_status cadre_accumulation_open(struct cadre_accumulation *accumulation,
                                      uint32_t param, void **dst, int *beta);
 
+/* The same, while nothing is written yet: what open will return. *dst is NULL where the
+ * gradient is detached. */
+void cadre_accumulation_peek(const struct cadre_accumulation *accumulation,
+                             uint32_t param, void **dst, int *beta);
+
 /* The contribution is written. *sum is the rank's sum once *final is set. In exact mode
  * it is NULL before; where micro-batches stay separate it is the contribution. */
 cadre_status cadre_accumulation_close(struct cadre_accumulation *accumulation,

@@ -164,7 +164,7 @@ static size_t shared_bytes(const struct cadre_executor_config *config)
     if (config->recompute)
         bytes +=
             activation_bytes(config) + largest(config, cadre_unit_saved_bytes, true);
-    return bytes;
+    return bytes + cadre_recheck_bytes(config, activation_bytes(config));
 }
 
 /* Elements of the largest frozen gradient of this rank: of matrices, of vectors. */
@@ -413,6 +413,8 @@ static cadre_status make_shared(struct cadre_executor *exec)
     }
     exec->act_bytes = activation_bytes(config);
     exec->boundary_grad = memory;
+    memory += shared_bytes(config) - cadre_recheck_bytes(config, exec->act_bytes);
+    CADRE_TRY(cadre_recheck_create(exec, memory, NULL));
     exec->grad_outputs = exec->boundary_grad + exec->act_bytes;
     exec->scratch =
         exec->grad_outputs + largest(config, cadre_unit_grad_outputs_bytes, false);
@@ -471,6 +473,7 @@ void cadre_executor_destroy(struct cadre_executor *exec)
     for (int c = 0; exec->chunk && c < exec->n_chunks; c++)
         free(exec->chunk[c].slot);
     cadre_accumulation_fini(&exec->accumulation);
+    cadre_recheck_destroy(&exec->recheck);
     free(exec->chunk);
     free(exec->block_buffers.free);
     free(exec->split_buffers.free);

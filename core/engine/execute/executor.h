@@ -36,6 +36,8 @@ struct cadre_executor_config {
     bool counted; /* the data does */
     bool packed; /* samples have positions of their own (cadre_dataset_positions) */
     bool recompute, exact;
+    int64_t recheck; /* steps between those with a micro-batch that is computed twice;
+                        0: none. See recheck.h */
     bool pinned; /* batches go through page-locked memory */
     double *losses; /* by global micro-batch; device memory */
     /* NULL: the loss is that of each target. Else of pairs, and `losses` has

@@ -31,11 +31,14 @@ static bool is_frozen(void *arg, uint32_t param)
 static cadre_status grad_begin(void *arg, uint32_t param, void **dst, int *beta)
 {
     struct cadre_executor *exec = arg;
-    if (!is_frozen(arg, param))
-        return cadre_accumulation_open(&exec->accumulation, param, dst, beta);
-    *dst = cadre_executor_frozen_grad(exec, param);
+    cadre_status rc = CADRE_OK;
     *beta = 0;
-    return CADRE_OK;
+    if (is_frozen(arg, param))
+        *dst = cadre_executor_frozen_grad(exec, param);
+    else
+        rc = cadre_accumulation_open(&exec->accumulation, param, dst, beta);
+    cadre_recheck_open(exec, param, *dst);
+    return rc;
 }
 
 static cadre_status grad_end(void *arg, uint32_t param)
@@ -45,6 +48,7 @@ static cadre_status grad_end(void *arg, uint32_t param)
     void *sum;
     if (is_frozen(arg, param))
         return CADRE_OK;
+    CADRE_TRY(cadre_recheck_close(exec, param));
     cadre_status rc =
         cadre_accumulation_close(&exec->accumulation, param, &final, &sum);
     if (rc != CADRE_OK)
@@ -303,6 +307,7 @@ void cadre_executor_set_pass(struct cadre_executor *exec,
     uint32_t i = unit - chunk->plan.begin;
     exec->unit = unit;
     exec->microbatch = slot->microbatch;
+    exec->recheck.on = cadre_recheck_due(exec, slot->microbatch);
     exec->pass = (struct cadre_pass){
         .device = config->device,
         .batch = config->batch,
@@ -357,6 +362,8 @@ static cadre_status forward_unit(struct cadre_executor *exec,
     CADRE_TRY(cadre_chain_await_unit(exec->config.chain, unit));
     CADRE_TRY(cadre_forms_decode(exec->config.store, unit));
     CADRE_TRY(cadre_unit_forward(exec->config.model, unit, &exec->pass, slot->x[i], y));
+    if (exec->recheck.on)
+        CADRE_TRY(cadre_recheck_after_forward(exec, slot->x[i], y));
     return cadre_executor_raise(exec, CADRE_AFTER_FORWARD, a->chunk, next, 0);
 }
 
@@ -417,6 +424,7 @@ cadre_status cadre_executor_forward(struct cadre_executor *exec,
     const uint64_t phase =
         cadre_rank_page_enter(page, CADRE_PHASE_FORWARD, args->chunk, args->microbatch);
     double begin = cadre_timeline_begin_pass(timeline);
+    exec->recheck.why = why;
     range_begin(exec, "forward of micro-batch", args->microbatch);
     cadre_status rc = forward(exec, args, why);
     range_end(exec);
@@ -458,7 +466,7 @@ static cadre_status backward_unit(struct cadre_executor *exec,
     int32_t next = first ? a->next_unit : (int32_t)unit - 1;
     uint32_t flags = (a->what & CADRE_PASS_INPUT ? CADRE_EV_INPUT : 0) |
                      (a->what & CADRE_PASS_WEIGHT ? CADRE_EV_WEIGHT : 0);
-    const void *dy = unit + 1 == model->n_units ? NULL : exec->boundary_grad;
+    void *dy = unit + 1 == model->n_units ? NULL : exec->boundary_grad;
     void *dx = unit == 0 ? NULL : exec->boundary_grad;
     if (a->what & CADRE_PASS_INPUT)
         cadre_executor_take_grad_outputs(exec, chunk, slot, unit);
@@ -467,6 +475,8 @@ static cadre_status backward_unit(struct cadre_executor *exec,
     CADRE_TRY(cadre_executor_raise(exec, CADRE_BEFORE_BACKWARD, a->chunk, next, flags));
     CADRE_TRY(recompute_unit(exec, a, slot, unit));
     CADRE_TRY(cadre_forms_decode(exec->config.store, unit));
+    if (exec->recheck.on)
+        CADRE_TRY(cadre_recheck_before_backward(exec, a->what, slot->x[i], dy, dx));
     if (a->what & CADRE_PASS_INPUT) {
         CADRE_TRY(
             cadre_unit_backward_input(model, unit, &exec->pass, slot->x[i], dy, dx));
@@ -474,6 +484,8 @@ static cadre_status backward_unit(struct cadre_executor *exec,
     }
     if (a->what & CADRE_PASS_WEIGHT)
         CADRE_TRY(cadre_unit_backward_weight(model, unit, &exec->pass, slot->x[i]));
+    if (exec->recheck.on)
+        CADRE_TRY(cadre_recheck_after_backward(exec, a->what, dx));
     return cadre_executor_raise(exec, CADRE_AFTER_BACKWARD, a->chunk, next, flags);
 }
 
@@ -539,6 +551,7 @@ cadre_status cadre_executor_backward(struct cadre_executor *exec,
     const uint64_t phase = cadre_rank_page_enter(page, CADRE_PHASE_BACKWARD,
                                                  args->chunk, args->microbatch);
     double begin = cadre_timeline_begin_pass(timeline);
+    exec->recheck.why = why;
     range_begin(exec, "backward of micro-batch", args->microbatch);
     cadre_status rc = backward(exec, args, why);
     range_end(exec);

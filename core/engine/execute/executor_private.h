@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Inside the executor: executor.c is its memory, executor_pass.c runs units,
  * executor_sequential.c is the sequential schedule, executor_eval.c evaluates,
- * executor_pairs.c has the loss of pairs. */
+ * recheck.c computes a micro-batch twice, executor_pairs.c has the loss of pairs. */
 #ifndef CADRE_ENGINE_EXECUTE_EXECUTOR_PRIVATE_H
 #define CADRE_ENGINE_EXECUTE_EXECUTOR_PRIVATE_H
 
 #include "core/engine/execute/accumulation.h"
 #include "core/engine/execute/executor.h"
+#include "core/engine/execute/recheck.h"
 #include "core/engine/layout/forms.h"
 #include "core/model/unit.h"
 
@@ -61,6 +62,7 @@ struct cadre_executor {
         split_buffers; /* if splits_backward: see take_grad_outputs */
     bool splits_backward;
     struct cadre_accumulation accumulation;
+    struct cadre_recheck recheck;
     char *resaved; /* saved buffer of a recomputed block */
     char *grad_outputs; /* grad_outputs buffer when backward is not split */
     char *scratch;

@@ -23,13 +23,14 @@ static cadre_status run_passes(struct cadre_executor *exec, struct cadre_pass_ar
 
 /* In exact mode the target of a gradient depends on the micro-batch's index, and under
  * dropout the masks do. */
-static bool may_keep(const struct cadre_executor *exec)
+static bool may_keep(const struct cadre_executor *exec, uint32_t microbatch)
 {
     const struct cadre_executor_config *config = &exec->config;
     return config->device->ops->async && !exec->no_graphs && !exec->forward_only &&
            !config->counted && !config->packed && !config->preference &&
            config->chain->n == 0 && exec->n_chunks == 1 &&
            config->model->config.lora.dropout == 0 &&
+           !cadre_recheck_due(exec, microbatch) &&
            (!config->exact || exec->accumulation.n == 1);
 }
 
@@ -120,7 +121,7 @@ cadre_status cadre_executor_sequential(struct cadre_executor *exec,
             .what = CADRE_PASS_BOTH,
             .next_unit = head,
         };
-        rc = may_keep(exec)
+        rc = may_keep(exec, i)
                  ? micro_step(exec, &args, why)
                  : run_passes(exec, args, i + 1 < step->n_microbatches ? 0 : -1, why);
     }

@@ -49,6 +49,7 @@ struct cadre_run_spec {
     uint64_t seed;
     bool exact, recompute;
     int64_t verify; /* every so many steps; 0: never. See core/engine/verify.h */
+    int64_t recheck; /* likewise; see core/engine/execute/recheck.h */
     struct cadre_preference_config preference;
     bool nf4_base; /* frozen matrices of blocks are stored in nf4 */
     double loss_scale; /* first loss scale under fp16; 0: CADRE_LOSS_SCALE_FIRST */
