@@ -133,7 +133,7 @@ struct cadre_config_comm {
     enum cadre_config_ranks ranks;
     const char *link;
     int64_t node;
-    double timeout;
+    double timeout, heartbeat;
 };
 
 struct cadre_config_strategy {

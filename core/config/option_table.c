@@ -211,6 +211,8 @@ static const struct cadre_config_key table[] = {
     I64(comm, node, "0", 0, 1024,
         "simulate nodes of that many adjacent ranks; 0: the ranks of a host are one"),
     F64(comm, timeout, "60", 0.1, 1e6, "seconds without progress before the run ends"),
+    F64(comm, heartbeat, "2", 0, 3600,
+        "GPU ranks that met over TCP: miss a cut-off host after so long; 0: never"),
     STR(strategy, stack, "single",
         "strategies and ranks of each, slowest mesh axis first: pipeline:2, zero:2"),
     STR(strategy, plugin_path, "",

@@ -23,6 +23,10 @@ struct cadre_rendezvous {
     double timeout_s; /* seconds for the last rank to come */
     struct cadre_secret *secret; /* borrowed; rank 0 makes it at its first meeting */
     bool near; /* all ranks are on this machine: loopback is enough */
+    /* (size) over TCP, after a success: the connection to each rank on rank 0, and to
+     * rank 0 on the others, which are the caller's to close; other entries stay. NULL:
+     * all are closed. */
+    int *kept;
 };
 
 /* [collective: all ranks of the job] bytes[n] of rank 0 are written to bytes[n] of the

@@ -208,7 +208,8 @@ static cadre_status open_host(struct host *h, const struct cadre_rendezvous *job
 static void close_host(struct host *h)
 {
     for (int i = 0; i < h->n_guests; i++)
-        close(h->guest[i].fd);
+        if (h->guest[i].fd >= 0)
+            close(h->guest[i].fd);
     for (int i = 0; i < h->n_listeners; i++)
         close(h->listener[i]);
     free(h->guest);
@@ -339,6 +340,18 @@ static void reply(const struct cadre_rendezvous *job, const struct guest *g,
     send_whole(g->fd, code, sizeof code);
 }
 
+/* Of two connections of a rank the later one: it came when the other was lost. */
+static void keep_guests(struct host *h, const struct cadre_rendezvous *job)
+{
+    for (int i = h->n_guests - 1; job->kept && i >= 0; i--) {
+        struct guest *g = &h->guest[i];
+        if (is_whole(g) && job->kept[g->hello.rank] < 0) {
+            job->kept[g->hello.rank] = g->fd;
+            g->fd = -1;
+        }
+    }
+}
+
 static cadre_status lead(const struct cadre_rendezvous *job, const char *place,
                          const struct rendezvous_hello *own, void *bytes,
                          struct cadre_error *err)
@@ -364,6 +377,8 @@ static cadre_status lead(const struct cadre_rendezvous *job, const char *place,
         if (is_whole(&h.guest[i]))
             reply(job, &h.guest[i], &answer);
     rc = cadre_rendezvous_take(&answer, bytes, own->bytes, err);
+    if (rc == CADRE_OK)
+        keep_guests(&h, job);
 fail:
     close_host(&h);
     return rc;
@@ -455,7 +470,10 @@ static enum answered ask(const struct cadre_rendezvous *job, const struct addrin
             continue;
         enum answered said = talk(job, fd, own, answer, deadline);
         found = said > found ? said : found;
-        close(fd);
+        if (said == ANSWER_TRUE && job->kept && !answer->failed)
+            job->kept[0] = fd;
+        else
+            close(fd);
     }
     return found;
 }

@@ -174,6 +174,7 @@ cadre_status cadre_world_tell(struct cadre_world *world, int rank, cadre_status 
         cadre_error_prefix(err, "rank %d", rank);
         if (world->control_comm)
             cadre_comm_abort(world->control_comm, err->text);
+        cadre_vigil_tell(world->vigil, err->text);
         cadre_comm_abort(comm, err->text);
     } else {
         await_reason(comm);
@@ -194,6 +195,7 @@ void cadre_world_step(struct cadre_world *world, int64_t step)
 void cadre_world_close(struct cadre_world *world)
 {
     cadre_world_watch_close(world->watch);
+    cadre_vigil_close(world->vigil);
     if (world->comm)
         cadre_comm_destroy(world->comm);
     cadre_device_close(world->device);

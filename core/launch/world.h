@@ -16,6 +16,7 @@
 #include "core/config/config.h"
 #include "core/launch/launch.h"
 #include "core/launch/secret.h"
+#include "core/launch/vigil.h"
 
 /* What the ranks of a run need to meet. Borrowed. */
 struct cadre_world_run {
@@ -26,6 +27,7 @@ struct cadre_world_run {
     const struct cadre_local_config *local; /* number, kind, time limit */
     bool gpu; /* the device is one */
     bool exact;
+    double heartbeat_s; /* comm.heartbeat; 0: none */
     /* where ranks of an external launcher meet by an address; else NULL */
     struct cadre_secret *secret;
 };
@@ -38,6 +40,7 @@ struct cadre_world {
     struct cadre_device *device; /* that `comm` was opened with; NULL: none needed */
     const struct cadre_comm_module *module; /* NULL: unused */
     struct cadre_world_watch *watch; /* between comm and control_comm */
+    struct cadre_vigil *vigil; /* over NCCL's ranks that met over TCP; else NULL */
     struct cadre_local_segment *segment; /* of ranks of an external launcher */
     struct cadre_local_guard *guard; /* over the processes of `segment` */
 };

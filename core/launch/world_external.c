@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/base/log.h"
 #include "core/base/memory.h"
@@ -33,10 +34,11 @@ static struct cadre_comm *between(const struct cadre_world *world,
 
 /* ---- by an address ---- */
 
-/* The nonce distinguishes both meetings of a job at one address. */
+/* The nonce distinguishes both meetings of a job at one address. `kept` as in struct
+ * cadre_rendezvous. */
 static cadre_status meet(const struct cadre_world_run *run,
                          const struct cadre_launch_external *external, const char *what,
-                         void *bytes, size_t n, const char *failed,
+                         void *bytes, size_t n, const char *failed, int *kept,
                          struct cadre_error *err)
 {
     char *name =
@@ -49,6 +51,7 @@ static cadre_status meet(const struct cadre_world_run *run,
         .timeout_s = run->local->timeout_s,
         .secret = run->secret,
         .near = external->nodes == 1 || external->local_size == external->size,
+        .kept = kept,
     };
     if (!name)
         return cadre_no_memory(err, "the job's name");
@@ -82,13 +85,13 @@ static cadre_status meet_at_place(struct cadre_world *world,
 {
     struct cadre_error why = {0};
     *zero = *mine;
-    CADRE_TRY(meet(run, external, "versions", zero, sizeof *zero, failed, err));
+    CADRE_TRY(meet(run, external, "versions", zero, sizeof *zero, failed, NULL, err));
     cadre_status rc = judge(world, zero, mine, external->rank, &why);
     if (rc !=
         CADRE_OK) { /* rank 0 learns of it at the second meeting, and reports whose */
         unsigned char nothing[CADRE_COMM_ID_BYTES] = {0};
         const char *text = strchr(why.text, ':') + 2;
-        meet(run, external, "id", nothing, sizeof nothing, text, NULL);
+        meet(run, external, "id", nothing, sizeof nothing, text, NULL, NULL);
         *err = why;
     }
     return rc;
@@ -234,6 +237,68 @@ static cadre_status enter_over_mpi(struct cadre_world *world,
     return rc;
 }
 
+static void on_lost(void *arg, const char *text)
+{
+    cadre_comm_abort(arg, text);
+}
+
+/* The connections by which the ranks met are the vigil's, or closed. */
+static cadre_status keep_vigil(struct cadre_world *world,
+                               const struct cadre_world_run *run,
+                               const struct cadre_launch_external *external,
+                               const int *kept, struct cadre_error *err)
+{
+    const struct cadre_vigil_job job = {
+        .rank = external->rank,
+        .size = external->size,
+        .fd = kept,
+        .lost_s = run->heartbeat_s < 0.5 ? 0.5 : run->heartbeat_s,
+        .lost = on_lost,
+        .arg = world->comm,
+    };
+    return cadre_vigil_open(&job, &world->vigil, err);
+}
+
+static void close_all(const int *kept, int size)
+{
+    for (int r = 0; r < size; r++)
+        if (kept[r] >= 0)
+            close(kept[r]);
+}
+
+/* [collective: all ranks] Give the others rank 0's id, open NCCL's world by it, and
+ * watch over its ranks. */
+static cadre_status enter_nccl(struct cadre_world *world,
+                               const struct cadre_world_run *run,
+                               const struct cadre_launch_external *external,
+                               unsigned char *id, const char *failed,
+                               struct cadre_error *err)
+{
+    const int size = external->size;
+    int *kept = cadre_calloc((size_t)size, sizeof *kept);
+    struct cadre_error why = {0};
+    cadre_status rc = CADRE_OK;
+    if (!kept && !failed) {
+        cadre_no_memory(&why, "the connections to other ranks");
+        failed = why.text;
+    }
+    for (int r = 0; kept && r < size; r++)
+        kept[r] = -1;
+    if (external->rank == 0 && !failed)
+        rc = world->module->make_id(id, &why);
+    rc = meet(run, external, "id", id, CADRE_COMM_ID_BYTES,
+              rc == CADRE_OK ? failed : why.text, run->heartbeat_s > 0 ? kept : NULL,
+              err);
+    if (rc == CADRE_OK)
+        rc = cadre_world_open_nccl(world, run, external->rank, id, err);
+    if (rc == CADRE_OK)
+        rc = keep_vigil(world, run, external, kept, err);
+    else if (kept)
+        close_all(kept, size);
+    free(kept);
+    return rc;
+}
+
 cadre_status cadre_world_enter(struct cadre_world *world,
                                const struct cadre_world_run *run,
                                const struct cadre_launch_external *external,
@@ -241,18 +306,16 @@ cadre_status cadre_world_enter(struct cadre_world *world,
 {
     enum cadre_world_transport transport = cadre_world_transport(run, external);
     unsigned char id[CADRE_COMM_ID_BYTES] = {0};
-    struct cadre_error why = {0};
-    cadre_status rc = CADRE_OK;
+    cadre_status rc;
     if (between(world, external, transport))
         return enter_over_mpi(world, run, external, failed, err);
-    if (transport == CADRE_WORLD_NCCL && external->rank == 0 && !failed)
-        rc = world->module->make_id(id, &why);
-    rc = meet(run, external, "id", id, sizeof id, rc == CADRE_OK ? failed : why.text,
-              err);
-    if (rc == CADRE_OK)
-        rc = transport == CADRE_WORLD_LOCAL
-                 ? enter_segment(world, external->rank, err)
-                 : cadre_world_open_nccl(world, run, external->rank, id, err);
+    if (transport == CADRE_WORLD_NCCL) {
+        rc = enter_nccl(world, run, external, id, failed, err);
+    } else {
+        rc = meet(run, external, "id", id, sizeof id, failed, NULL, err);
+        if (rc == CADRE_OK)
+            rc = enter_segment(world, external->rank, err);
+    }
     const struct cadre_rendezvous job = {.where = external->where,
                                          .rank = external->rank};
     if (rc == CADRE_OK) /* opening by the id needs all ranks */

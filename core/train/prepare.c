@@ -73,6 +73,7 @@ struct cadre_world_run cadre_train_world(const struct cadre_spec *spec)
         .name = spec->name,
         .backend = spec->config.comm.backend,
         .link = spec->config.comm.link,
+        .heartbeat_s = spec->config.comm.heartbeat,
         .device = &spec->run.device,
         .local = &spec->local,
         .gpu = spec->gpu,

@@ -123,6 +123,17 @@ pid=$alone
 ends alone.0 1
 says alone.0 "did not end within $limit s|rank 1"
 
+# ---- one dies whose connection to rank 0 is open: nobody waits for a time limit ----
+start_ranks "tcp://127.0.0.1:$(free_port)" missed $small strategy.stack=ddp:2 \
+    train.steps=1000000 comm.timeout=100000
+pid=${pids[0]}
+until_so missed.0 "step 2" has_steps missed 2
+kill -KILL "$(run_of "${pids[1]}")"
+ends missed.0 1
+says missed.0 "rank 1 at 127.0.0.1 has ended without a word to rank 0"
+pid=${pids[1]}
+ends missed.1 1
+
 # ---- a signal to one rank stops all, and rank 0 says so ----
 start_ranks "file://$tmp/meet" stopped $small strategy.stack=ddp:2 train.steps=1000000
 pid=${pids[0]}
