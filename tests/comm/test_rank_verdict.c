@@ -2,15 +2,18 @@
 /* Hangs that are made: one of three ranks, threads or processes, does something at a
  * random step and operation, and the line by which the others end must name it and what
  * it does. Each kind of hang once; CADRE_TEST_SLOW=2: 200. Every case is a process of
- * its own, WORKERS at once; it waits for the time limit of the ranks.
+ * its own, WORKERS at once; it waits for the time limit of the ranks. How long after it
+ * the line came is printed, not judged.
  *
  * A rank that is inside an operation and does not leave it is made up: it says so in
  * its note and its page, as the operation would, and sleeps. */
+#include <math.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -40,6 +43,12 @@ struct injected {
     int rank, step, point;
     double timeout_s;
 };
+
+/* Of one case, between processes: when the hang began and when the ranks ended. */
+struct moments {
+    double began_s, ended_s;
+};
+static struct moments *moments; /* of this process's case */
 
 struct world {
     const struct injected *what;
@@ -87,6 +96,7 @@ static void inject(struct rank *r, const char *label)
 {
     cadre_event done = 0;
     volatile uint64_t spun = 0;
+    moments->began_s = cadre_now_s();
     switch (r->world->what->kind) {
     case CADRE_VERDICT_STOPPED:
         raise(SIGSTOP);
@@ -192,6 +202,9 @@ static void run_threads(const struct world *world)
         if (pthread_create(&thread[r], NULL, thread_main, &m[r]) != 0)
             abort();
     }
+    while (!local_failed(world->segment))
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+    moments->ended_s = cadre_now_s();
     for (int r = 0; r < RANKS; r++)
         pthread_join(thread[r], NULL);
 }
@@ -208,6 +221,7 @@ static void run_processes(const struct world *world)
     }
     while (!local_failed(world->segment))
         nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+    moments->ended_s = cadre_now_s();
     for (int r = 0; r < RANKS; r++) {
         kill(pid[r], SIGCONT);
         waitpid(pid[r], NULL, 0);
@@ -270,12 +284,17 @@ START_TEST(hangs_are_named)
     const double timeout_s = 0.5 * (patience ? atof(patience) : 1) + 0.5;
     const int n = slow && atoi(slow) >= 2 ? 200 : lean ? 6 : OF_THREADS + KINDS;
     int running = 0, right = 0;
+    double latest_s = 0;
+    struct moments *all = mmap(NULL, (size_t)n * sizeof *all, PROT_READ | PROT_WRITE,
+                               MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    ck_assert_ptr_ne(all, MAP_FAILED);
     for (int i = 0; i < n; i++) {
         if (running == WORKERS) {
             right += reap_one();
             running--;
         }
         fflush(stdout);
+        moments = &all[i];
         if (fork() == 0) {
             const struct injected what =
                 make_case(lean && n == 6 ? 2 * i + 1 : i, timeout_s);
@@ -285,8 +304,12 @@ START_TEST(hangs_are_named)
     }
     while (running-- > 0)
         right += reap_one();
-    printf("%d of %d hangs: right kind and rank, %.1f %%\n", right, n,
-           100.0 * right / n);
+    for (int i = 0; i < n; i++)
+        latest_s = fmax(latest_s, all[i].ended_s - all[i].began_s - timeout_s);
+    munmap(all, (size_t)n * sizeof *all);
+    printf("%d of %d hangs: right kind and rank, %.1f %%, at most %.2f s after the "
+           "limit of %g s\n",
+           right, n, 100.0 * right / n, latest_s, timeout_s);
     ck_assert_int_ge(100 * right, 99 * n);
 }
 END_TEST
