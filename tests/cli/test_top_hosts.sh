@@ -133,11 +133,11 @@ ends two.0 1
 look h3 two
 are state '"failed"' '"failed"' '"training"'
 are alive null null
-[[ "$(values error | head -n 1)" == *"did not end within"* ]] || fail "the error is $(values error)"
+[[ "$(values error | head -n 1)" == *"rank 1 at 127.0.0.1 has ended without a word"* ]] || fail "the error is $(values error)"
 frame h3 two 60
 shows '^text  ddp:2  2 ranks  failed$'
 shows '^0\*? +h1    failed'
-shows '^rank 0: all_reduce'
+shows '^rank 1 at 127.0.0.1 has ended without a word'
 runs over 0 timeout "$hang" "$tmp/host" h3 "$cadre" top "$tmp/two" # by itself
 
 # ---- a whole run: the last copy of each page is its end ----
