@@ -28,8 +28,8 @@ awk -v told="$told" '
     /over 20 s of a run: / { share = $9 }
     /Private_Dirty: / { own = $(NF - 1) }
     END {
-        printf "%s of an event tell the supervisor who is called. It takes %.0f ms at the start", \
-            told, with - without
+        printf "%s of an event tell the supervisor who is called. It takes %s at the start", told, \
+            with - without < 1 ? "less than 1 ms" : sprintf("%.0f ms", with - without)
         printf " (a command that does nothing takes %.0f ms with it and %.0f ms without; CPU time", \
             with, without
         printf " %s times), %s %% of a CPU while a run trains, and %s MiB of its own.", cpu, share, own
