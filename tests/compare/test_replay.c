@@ -246,7 +246,8 @@ START_TEST(nothing_takes_no_time)
 }
 END_TEST
 
-START_TEST(measured_is_idle_over_span)
+/* Two stages and one micro-batch, measured: rank 0 gets its gradient a second late. */
+static void open_measured(void)
 {
     gpipe(2, 1);
     schedule.rank[0].pass[0].end = 1;
@@ -256,6 +257,11 @@ START_TEST(measured_is_idle_over_span)
     schedule.rank[1].pass[1].end = 4;
     schedule.rank[0].pass[1].begin = 5;
     schedule.rank[0].pass[1].end = 8;
+}
+
+START_TEST(measured_is_idle_over_span)
+{
+    open_measured();
     ck_assert_double_eq_tol(cadre_replay_measured(&schedule), 1 - 7.0 / 16, 1e-12);
 }
 END_TEST
@@ -263,14 +269,7 @@ END_TEST
 /* The same step: only the second that rank 0 waited for its gradient is gone. */
 START_TEST(a_step_replayed_keeps_its_passes)
 {
-    gpipe(2, 1);
-    schedule.rank[0].pass[0].end = 1;
-    schedule.rank[1].pass[0].begin = 1;
-    schedule.rank[1].pass[0].end = 2;
-    schedule.rank[1].pass[1].begin = 2;
-    schedule.rank[1].pass[1].end = 4;
-    schedule.rank[0].pass[1].begin = 5;
-    schedule.rank[0].pass[1].end = 8;
+    open_measured();
     times = CADRE_REPLAY_STEP;
     run();
     ck_assert_double_eq_tol(result.span_s, 7, 1e-12);

@@ -414,7 +414,7 @@ static cadre_status make_shared(struct cadre_executor *exec)
     exec->act_bytes = activation_bytes(config);
     exec->boundary_grad = memory;
     memory += shared_bytes(config) - cadre_recheck_bytes(config, exec->act_bytes);
-    CADRE_TRY(cadre_recheck_create(exec, memory, NULL));
+    CADRE_TRY(cadre_recheck_create(exec, memory));
     exec->grad_outputs = exec->boundary_grad + exec->act_bytes;
     exec->scratch =
         exec->grad_outputs + largest(config, cadre_unit_grad_outputs_bytes, false);

@@ -231,7 +231,7 @@ static struct cadre_slot *find_slot(struct cadre_executor *exec, uint32_t chunk,
     return NULL;
 }
 
-static size_t boundary_bytes(const struct cadre_executor *exec)
+size_t cadre_executor_boundary_bytes(const struct cadre_executor *exec)
 {
     const struct cadre_executor_config *config = &exec->config;
     return cadre_model_activation_count(config->model, config->batch * config->time) *
@@ -247,12 +247,13 @@ static cadre_status check_boundary(const struct cadre_executor *exec, bool neede
     if (!needed)
         return CADRE_OK;
     if (buf && buf->data && buf->dtype == dtype &&
-        buf->count * cadre_dtype_bytes(dtype) == boundary_bytes(exec))
+        buf->count * cadre_dtype_bytes(dtype) == cadre_executor_boundary_bytes(exec))
         return CADRE_OK;
     return cadre_fail(why, CADRE_E_INTERNAL,
                       "%s of a chunk inside the model needs a buffer of %zu bytes of "
                       "%s (batch, time, channels; less where seq.shard shards rows)",
-                      what, boundary_bytes(exec), cadre_dtype_name(dtype));
+                      what, cadre_executor_boundary_bytes(exec),
+                      cadre_dtype_name(dtype));
 }
 
 /* Gradients are accumulated in the order of micro-batches, so backward runs in that
@@ -397,7 +398,8 @@ static cadre_status forward(struct cadre_executor *exec,
         CADRE_TRY(cadre_executor_load(exec, slot, why));
     if (chunk->plan.begin > 0)
         CADRE_TRY(exec->config.device->ops->copy(exec->config.device, slot->x[0],
-                                                 args->in->data, boundary_bytes(exec)));
+                                                 args->in->data,
+                                                 cadre_executor_boundary_bytes(exec)));
     for (uint32_t u = chunk->plan.begin; rc == CADRE_OK && u < chunk->plan.end; u++) {
         struct unit_time at = unit_begin(exec, "forward of unit", u);
         rc = forward_unit(exec, args, slot, u);
@@ -522,7 +524,7 @@ static cadre_status backward(struct cadre_executor *exec,
     CADRE_TRY(check_boundary(exec, gives, args->out, "backward's out", why));
     if (takes)
         CADRE_TRY(device->ops->copy(device, exec->boundary_grad, args->in->data,
-                                    boundary_bytes(exec)));
+                                    cadre_executor_boundary_bytes(exec)));
     for (uint32_t u = chunk->plan.end; rc == CADRE_OK && u-- > chunk->plan.begin;) {
         struct unit_time at = unit_begin(exec, "backward of unit", u);
         rc = backward_unit(exec, args, slot, u);
@@ -532,7 +534,7 @@ static cadre_status backward(struct cadre_executor *exec,
         return rc;
     if (gives)
         CADRE_TRY(device->ops->copy(device, args->out->data, exec->boundary_grad,
-                                    boundary_bytes(exec)));
+                                    cadre_executor_boundary_bytes(exec)));
     chunk->inputs += input;
     if (args->what & CADRE_PASS_WEIGHT) {
         chunk->weights++;

@@ -115,6 +115,9 @@ void cadre_executor_drop_saved_for_input(struct cadre_executor *exec,
 uint64_t cadre_executor_sample(const struct cadre_executor *exec,
                                const struct cadre_slot *slot);
 
+/* Bytes of what passes from unit to unit, and between chunks. */
+size_t cadre_executor_boundary_bytes(const struct cadre_executor *exec);
+
 /* Where the gradient of a frozen parameter goes: two that a unit computes at once do
  * not overlap. */
 char *cadre_executor_frozen_grad(const struct cadre_executor *exec, uint32_t param);

@@ -44,8 +44,7 @@ size_t cadre_recheck_bytes(const struct cadre_executor_config *config,
     return config->recheck > 0 ? 2 * activation + grads_bytes(config, NULL) : 0;
 }
 
-cadre_status cadre_recheck_create(struct cadre_executor *exec, char *memory,
-                                  struct cadre_error *err)
+cadre_status cadre_recheck_create(struct cadre_executor *exec, char *memory)
 {
     struct cadre_recheck *recheck = &exec->recheck;
     const uint32_t n = exec->config.model->n_params;
@@ -60,9 +59,9 @@ cadre_status cadre_recheck_create(struct cadre_executor *exec, char *memory,
     recheck->weight_reads =
         cadre_calloc(exec->config.model->n_units, sizeof *recheck->weight_reads);
     if (!recheck->offset || !recheck->dst || !recheck->sum || !recheck->weight_reads)
-        return cadre_no_memory(err, "the hashes of run.recheck");
+        return CADRE_E_RESOURCE;
     grads_bytes(&exec->config, recheck->offset);
-    return cadre_memory_hash_init(&recheck->hash, exec->config.device, err);
+    return cadre_memory_hash_init(&recheck->hash, exec->config.device, NULL);
 }
 
 void cadre_recheck_destroy(struct cadre_recheck *recheck)
@@ -84,13 +83,6 @@ bool cadre_recheck_due(const struct cadre_executor *exec, uint32_t microbatch)
 }
 
 /* ---- bits ---- */
-
-static size_t activation_bytes(const struct cadre_executor *exec)
-{
-    const struct cadre_executor_config *config = &exec->config;
-    return cadre_model_activation_count(config->model, config->batch * config->time) *
-           cadre_dtype_bytes(config->model->config.dtype);
-}
 
 static cadre_status hash(const struct cadre_executor *exec, const void *data,
                          size_t bytes, uint64_t *out)
@@ -128,7 +120,7 @@ static cadre_status hash_output(const struct cadre_executor *exec, const void *y
     const int64_t rows = config->model->config.classes > 0
                              ? config->batch
                              : config->batch * config->time;
-    return y ? hash(exec, y, activation_bytes(exec), out)
+    return y ? hash(exec, y, cadre_executor_boundary_bytes(exec), out)
              : hash(exec, exec->loss_rows, (size_t)rows * sizeof *exec->loss_rows, out);
 }
 
@@ -218,7 +210,7 @@ cadre_status cadre_recheck_before_backward(struct cadre_executor *exec, uint32_t
     struct cadre_device *device = exec->config.device;
     const struct cadre_model *model = exec->config.model;
     struct cadre_recheck *recheck = &exec->recheck;
-    const size_t bytes = activation_bytes(exec);
+    const size_t bytes = cadre_executor_boundary_bytes(exec);
     struct cadre_pass first = exec->pass;
     first.grad_begin = first_begin;
     first.grad_end = first_end;
@@ -248,7 +240,7 @@ cadre_status cadre_recheck_after_backward(struct cadre_executor *exec, uint32_t 
         CADRE_TRY(compare_weight_reads(exec));
     if (!dx || !(what & CADRE_PASS_INPUT))
         return CADRE_OK;
-    CADRE_TRY(hash(exec, dx, activation_bytes(exec), &second));
+    CADRE_TRY(hash(exec, dx, cadre_executor_boundary_bytes(exec), &second));
     return second == exec->recheck.dx ? CADRE_OK
                                       : differs(exec, "the gradient of the input", "");
 }

@@ -38,15 +38,15 @@ struct cadre_recheck {
 size_t cadre_recheck_bytes(const struct cadre_executor_config *config,
                            size_t activation);
 /* `memory` has cadre_recheck_bytes. Errors: CADRE_E_RESOURCE. */
-cadre_status cadre_recheck_create(struct cadre_executor *exec, char *memory,
-                                  struct cadre_error *err);
+cadre_status cadre_recheck_create(struct cadre_executor *exec, char *memory);
 void cadre_recheck_destroy(struct cadre_recheck *recheck);
 
 /* Is this micro-batch of the step computed twice? */
 bool cadre_recheck_due(const struct cadre_executor *exec, uint32_t microbatch);
 
-/* Around the passes of exec->unit, which is_due. after_forward: y is written from x.
- * before_backward: `what` (CADRE_PASS_*) is about to be; after_backward: it is.
+/* Around the passes of exec->unit on a micro-batch that is due. after_forward: y is
+ * written from x. before_backward: `what` (CADRE_PASS_*) comes next; after_backward: it
+ * is done.
  * Errors: CADRE_E_INTERNAL, recorded in *why: the bits differ; those of the unit. */
 cadre_status cadre_recheck_after_forward(struct cadre_executor *exec, const void *x,
                                          const void *y);
