@@ -49,14 +49,16 @@ enum cadre_epilogue {
 struct cadre_gemm_term { /* op(a) (M, k) and op(b) (k, N), as in struct cadre_gemm */
     const void *a, *b;
     int64_t lda, ldb, k;
+    bool tb; /* of this b */
+    bool same_b; /* op(b) is (k / parts, N), the same one for each part of a */
 };
-#define CADRE_GEMM_TERMS 3
+#define CADRE_GEMM_TERMS 6
 
 /* On a device opened `fixed` alone: `parts` above 1 cuts K, and the K of each term,
  * into as many equal parts (each K a multiple of them), whose products are rounded to
  * c's dtype and added in the tree of core/base/tree.h, each sum rounded. With n_terms,
  * op(a) op(b) is the sum of the products of terms (n_terms, up to CADRE_GEMM_TERMS),
- * rounded once, in their place: a, b, lda and ldb are not read, and k is the sum of
+ * rounded once, in their place: a, b, lda, ldb and tb are not read, and k is the sum of
  * theirs. beta is then 0. */
 struct cadre_gemm {
     uint32_t dtype;

@@ -30,6 +30,7 @@ static cadre_status product_fwd(const struct cadre_unit *unit,
                                 const struct cadre_linear *linear, const void *x,
                                 void *y, enum cadre_epilogue epilogue, void *aux)
 {
+    struct cadre_gemm_term terms[2];
     struct cadre_gemm gemm = {
         .dtype = unit->dtype,
         .m = linear->rows,
@@ -49,6 +50,18 @@ static cadre_status product_fwd(const struct cadre_unit *unit,
         gemm.bias = cadre_unit_param(unit, (uint32_t)linear->bias);
     CADRE_TRY(cadre_qat_weight(unit, linear, &gemm.b));
     CADRE_TRY(cadre_qat_input(unit, linear, x, &gemm.a));
+    if (cadre_lora_is_term(unit, linear)) {
+        terms[0] = (struct cadre_gemm_term){.a = gemm.a,
+                                            .b = gemm.b,
+                                            .lda = gemm.lda,
+                                            .ldb = gemm.ldb,
+                                            .k = gemm.k,
+                                            .tb = gemm.tb};
+        CADRE_TRY(cadre_lora_fwd_term(unit, linear, x, &terms[1]));
+        gemm.terms = terms;
+        gemm.n_terms = 2;
+        gemm.k += terms[1].k;
+    }
     return unit->ops->gemm(unit->device, &gemm);
 }
 
@@ -59,7 +72,7 @@ cadre_status cadre_linear_fwd(const struct cadre_unit *unit,
                               enum cadre_epilogue epilogue, void *aux)
 {
     const bool gelu = epilogue == CADRE_EPILOGUE_BIAS_GELU;
-    if (!cadre_lora_adapts(unit, linear))
+    if (!cadre_lora_adapts(unit, linear) || cadre_lora_is_term(unit, linear))
         return product_fwd(unit, linear, x, y, epilogue, aux);
     CADRE_TRY(
         product_fwd(unit, linear, x, y, gelu ? CADRE_EPILOGUE_NONE : epilogue, NULL));
@@ -105,7 +118,8 @@ static void append_terms(const struct cadre_unit *unit, const struct cadre_gemm 
             .b = cadre_unit_at(unit, gemm->b, gemm->tb ? i * k : i * k * gemm->ldb),
             .lda = gemm->lda,
             .ldb = gemm->ldb,
-            .k = k};
+            .k = k,
+            .tb = gemm->tb};
     sum->k += gemm->k;
 }
 
@@ -122,6 +136,11 @@ static cadre_status sum_in_parts(const struct cadre_unit *unit,
         const struct cadre_gemm gemm = input_product(unit, linear[i], dy[i], dx);
         append_terms(unit, &gemm, split_of(unit, linear[i]) == CADRE_SHARD_QKV, &sum,
                      terms);
+        if (!cadre_lora_adapts(unit, linear[i]))
+            continue;
+        struct cadre_gemm_term *adapter = &terms[sum.n_terms++];
+        CADRE_TRY(cadre_lora_bwd_term(unit, linear[i], dy[i], adapter));
+        sum.k += adapter->k;
     }
     return unit->ops->gemm(unit->device, &sum);
 }

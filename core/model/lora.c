@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/base/rng.h"
+#include "core/model/part_sums.h"
 
 /* ---- the table ---- */
 
@@ -87,8 +88,9 @@ void cadre_lora_append(struct cadre_model *model, uint32_t unit)
         struct cadre_param *b = append(model, at, "B", out, rank);
         cut(a, 1, rows ? weight->split : CADRE_SHARD_NONE, model->tp_size);
         cut(b, 0, rows ? CADRE_SHARD_NONE : weight->split, model->tp_size);
-        a->partial = model->tp_size > 1 && !rows;
-        b->partial = model->tp_size > 1 && rows;
+        /* in parts they are completed in every micro-batch */
+        a->partial = model->tp_size > 1 && model->parts == 0 && !rows;
+        b->partial = model->tp_size > 1 && model->parts == 0 && rows;
         /* kaiming-uniform with a = sqrt(5) (PEFT): within 1 / sqrt(in) */
         a->init = CADRE_INIT_UNIFORM;
         a->init_std = 1 / sqrt(3.0 * (double)in);
@@ -113,28 +115,36 @@ cadre_status cadre_lora_check(const struct cadre_model_config *config,
             config->experts > 0 ? "model.experts" : "model.head = classify",
             config->experts > 0 ? "experts have no adapters"
                                 : "a new head would stay frozen");
-    if (config->exact_parts > 1)
+    if (config->exact_parts > 1 && lora->dropout > 0)
         return cadre_fail(err, CADRE_E_UNSUPPORTED,
-                          "run.exact_parts = %lld with tune.method = lora, expected 1: "
-                          "the sums of adapters are not made in parts",
-                          (long long)config->exact_parts);
+                          "tune.dropout = %g with run.exact_parts = %lld, expected 0: "
+                          "gradients behind its mask are not summed in parts; set "
+                          "tune.dropout to 0, or run.exact_parts to 1",
+                          lora->dropout, (long long)config->exact_parts);
     return CADRE_OK;
 }
 
 /* ---- buffers ---- */
 
-/* Of one adapter, rows (N, rank). */
+/* Of one adapter, rows (N, parts * rank): those of each part beside each other. */
 struct buffers {
     void *u; /* scale * dropout(x) A^T; saved */
     void *du; /* its gradient times scale, that of x A^T; between INPUT and WEIGHT */
+    int64_t u_parts, du_parts; /* 1: it is no sum over tensor ranks */
 };
 
-static struct buffers carve_one(struct cadre_carver *carver)
+/* Of the adapter whose weight is that row of the form's table. */
+static struct buffers carve_one(struct cadre_carver *carver, uint32_t row)
 {
-    const int64_t count = carver->unit->N * carver->unit->model->config.lora.rank;
-    struct buffers b;
-    b.u = cadre_carve(carver, CADRE_UNIT_SAVED, count);
-    b.du = cadre_carve(carver, CADRE_UNIT_GRAD_OUTPUTS, count);
+    const struct cadre_unit *u = carver->unit;
+    const struct cadre_model *model = u->model;
+    const uint32_t weight = u->first + place_of(&model->config, row);
+    const bool rows = model->params[weight].split == CADRE_SHARD_ROW;
+    const int64_t parts = model->parts > 0 ? model->parts : 1;
+    const int64_t count = u->N * model->config.lora.rank;
+    struct buffers b = {.u_parts = rows ? parts : 1, .du_parts = rows ? 1 : parts};
+    b.u = cadre_carve(carver, CADRE_UNIT_SAVED, count * b.u_parts);
+    b.du = cadre_carve(carver, CADRE_UNIT_GRAD_OUTPUTS, count * b.du_parts);
     return b;
 }
 
@@ -148,12 +158,24 @@ static void *carve_work(struct cadre_carver *carver)
     return cadre_carve(carver, CADRE_UNIT_SCRATCH, u->N * (most > u->C ? most : u->C));
 }
 
+/* The gradient of what is not cut, which has the model's channels, in each part. */
+static void *carve_planes(struct cadre_carver *carver)
+{
+    const struct cadre_unit *u = carver->unit;
+    if (u->model->config.lora.rank == 0 || u->model->parts == 0)
+        return NULL;
+    return cadre_carve_wide(
+        carver, CADRE_UNIT_SCRATCH,
+        cadre_planes_room(u->model->parts, u->model->config.lora.rank * u->C));
+}
+
 void cadre_lora_carve(struct cadre_carver *carver)
 {
     carve_work(carver);
+    carve_planes(carver);
     for (uint32_t i = 0; i < 32; i++)
         if (is_target(&carver->unit->model->config, i))
-            carve_one(carver);
+            carve_one(carver, i);
 }
 
 /* One adapter of a unit, with what its product needs. */
@@ -161,7 +183,7 @@ struct adapter {
     uint32_t A, B; /* indices of parameters */
     const void *a, *b;
     struct buffers buffers;
-    void *work;
+    void *work, *planes;
     int64_t rank;
 };
 
@@ -179,10 +201,11 @@ static struct adapter adapter_of(const struct cadre_unit *unit,
         .rank = model->config.lora.rank,
     };
     at.work = carve_work(&carver);
+    at.planes = carve_planes(&carver);
     for (uint32_t i = 0; i < 32; i++)
         if (is_target(&model->config, i) &&
             place_of(&model->config, i) <= linear->weight)
-            at.buffers = carve_one(&carver);
+            at.buffers = carve_one(&carver, i);
     return at;
 }
 
@@ -190,6 +213,19 @@ bool cadre_lora_adapts(const struct cadre_unit *unit, const struct cadre_linear 
 {
     return !unit->pass->without_adapters &&
            unit->model->params[unit->first + linear->weight].adapter >= 0;
+}
+
+static uint32_t split_of(const struct cadre_unit *unit,
+                         const struct cadre_linear *linear)
+{
+    return unit->model->params[unit->first + linear->weight].split;
+}
+
+bool cadre_lora_is_term(const struct cadre_unit *unit,
+                        const struct cadre_linear *linear)
+{
+    return cadre_lora_adapts(unit, linear) && unit->model->parts > 0 &&
+           split_of(unit, linear) == CADRE_SHARD_ROW;
 }
 
 static bool drops(const struct cadre_unit *unit)
@@ -335,17 +371,125 @@ cadre_status cadre_lora_bwd_input(const struct cadre_unit *unit,
     return unit->ops->gemm(unit->device, &down);
 }
 
+/* ---- products in parts ---- */
+
+cadre_status cadre_lora_fwd_term(const struct cadre_unit *unit,
+                                 const struct cadre_linear *linear, const void *x,
+                                 struct cadre_gemm_term *term)
+{
+    const struct adapter at = adapter_of(unit, linear);
+    const int64_t parts = at.buffers.u_parts, k = linear->in / parts;
+    for (int64_t i = 0; i < parts; i++) {
+        const struct cadre_gemm down = {
+            .dtype = unit->dtype,
+            .m = linear->rows,
+            .n = at.rank,
+            .k = k,
+            .a = cadre_unit_at(unit, x, i * k),
+            .lda = linear->ldx,
+            .b = cadre_unit_at(unit, at.a, i * k),
+            .ldb = linear->in,
+            .tb = true,
+            .c = cadre_unit_at(unit, at.buffers.u, i * at.rank),
+            .ldc = parts * at.rank,
+        };
+        CADRE_TRY(unit->ops->gemm(unit->device, &down));
+    }
+    *term = (struct cadre_gemm_term){.a = at.buffers.u,
+                                     .b = at.b,
+                                     .lda = parts * at.rank,
+                                     .ldb = at.rank,
+                                     .k = parts * at.rank,
+                                     .tb = true,
+                                     .same_b = true};
+    return scale(unit, at.buffers.u, parts * at.rank);
+}
+
+/* c (N, rank) = dy B over part i of each of the rows' `pieces`: q, k and v. */
+static cadre_status up_part(const struct cadre_unit *unit,
+                            const struct cadre_linear *linear, const void *dy,
+                            const struct adapter *at, int64_t pieces, int64_t i)
+{
+    enum { MOST = 3 };
+    const int64_t parts = at->buffers.du_parts, piece = linear->out / pieces;
+    struct cadre_gemm_term terms[MOST] = {0};
+    assert(pieces <= MOST);
+    for (int64_t j = 0; j < pieces; j++) {
+        const int64_t first = j * piece + i * (piece / parts);
+        terms[j] =
+            (struct cadre_gemm_term){.a = cadre_unit_at(unit, dy, first),
+                                     .b = cadre_unit_at(unit, at->b, first * at->rank),
+                                     .lda = linear->ldy,
+                                     .ldb = at->rank,
+                                     .k = piece / parts};
+    }
+    const struct cadre_gemm up = {
+        .dtype = unit->dtype,
+        .m = linear->rows,
+        .n = at->rank,
+        .k = linear->out / parts,
+        .c = cadre_unit_at(unit, at->buffers.du, i * at->rank),
+        .ldc = parts * at->rank,
+        .terms = terms,
+        .n_terms = pieces,
+    };
+    return unit->ops->gemm(unit->device, &up);
+}
+
+cadre_status cadre_lora_bwd_term(const struct cadre_unit *unit,
+                                 const struct cadre_linear *linear, const void *dy,
+                                 struct cadre_gemm_term *term)
+{
+    const struct adapter at = adapter_of(unit, linear);
+    const int64_t parts = at.buffers.du_parts;
+    const int64_t pieces = split_of(unit, linear) == CADRE_SHARD_QKV ? 3 : 1;
+    for (int64_t i = 0; i < parts; i++)
+        CADRE_TRY(up_part(unit, linear, dy, &at, pieces, i));
+    *term = (struct cadre_gemm_term){.a = at.buffers.du,
+                                     .b = at.a,
+                                     .lda = parts * at.rank,
+                                     .ldb = linear->in,
+                                     .k = parts * at.rank,
+                                     .same_b = true};
+    return scale(unit, at.buffers.du, parts * at.rank);
+}
+
+/* ---- gradients ---- */
+
 /* Through the hooks of the pass: grad (m, n) = a^T b over the rows. */
 static cadre_status add_gradient(const struct cadre_unit *unit, uint32_t param,
                                  struct cadre_gemm *gemm)
 {
     const struct cadre_pass *pass = unit->pass;
-    gemm->dtype = unit->dtype;
-    gemm->wide = true;
-    gemm->ta = true;
-    gemm->ldc = gemm->n;
     CADRE_TRY(pass->grad_begin(pass->hook_arg, param, &gemm->c, &gemm->beta));
     CADRE_TRY(unit->ops->gemm(unit->device, gemm));
+    return pass->grad_end(pass->hook_arg, param);
+}
+
+/* The same as the sum of the products of all parts, of which each lies `rank` columns
+ * after the other in *factor, a or b of the gemm. */
+static cadre_status add_parts(const struct cadre_unit *unit, uint32_t param,
+                              struct cadre_gemm *gemm, const void **factor,
+                              const struct adapter *at)
+{
+    const struct cadre_pass *pass = unit->pass;
+    const void *begin = *factor, *sum;
+    const struct cadre_planes planes = {.data = at->planes,
+                                        .n = unit->model->parts,
+                                        .stride = gemm->m * gemm->n,
+                                        .rows = gemm->m,
+                                        .columns = gemm->n,
+                                        .shared = unit->model->tp_size > 1};
+    void *grad;
+    int beta;
+    CADRE_TRY(pass->grad_begin(pass->hook_arg, param, &grad, &beta));
+    for (int64_t i = 0; i < planes.n; i++) {
+        *factor = cadre_unit_at(unit, begin, i * at->rank);
+        gemm->c = cadre_plane_at(unit, &planes, i);
+        CADRE_TRY(unit->ops->gemm(unit->device, gemm));
+    }
+    CADRE_TRY(cadre_planes_sum(unit, &planes, &sum));
+    CADRE_TRY(cadre_planes_give(unit, grad, sum, gemm->m * gemm->n, beta));
     return pass->grad_end(pass->hook_arg, param);
 }
 
@@ -358,24 +502,37 @@ cadre_status cadre_lora_bwd_weight(const struct cadre_unit *unit,
         CADRE_TRY(drop(unit, linear, &at, x, at.work));
         x = at.work;
     }
+    const struct buffers *own = &at.buffers;
+    const bool in_parts = unit->model->parts > 0;
+    const bool rows = split_of(unit, linear) == CADRE_SHARD_ROW;
     struct cadre_gemm b = {
+        .dtype = unit->dtype,
+        .wide = true,
         .m = linear->out,
         .n = at.rank,
         .k = linear->rows,
         .a = dy,
         .lda = linear->ldy,
-        .b = at.buffers.u,
-        .ldb = at.rank,
+        .ta = true,
+        .b = own->u,
+        .ldb = own->u_parts * at.rank,
+        .ldc = at.rank,
     };
     struct cadre_gemm a = {
+        .dtype = unit->dtype,
+        .wide = true,
         .m = at.rank,
         .n = linear->in,
         .k = linear->rows,
-        .a = at.buffers.du,
-        .lda = at.rank,
+        .a = own->du,
+        .lda = own->du_parts * at.rank,
+        .ta = true,
         .b = x,
         .ldb = linear->ldx,
+        .ldc = linear->in,
     };
-    CADRE_TRY(add_gradient(unit, at.B, &b));
-    return add_gradient(unit, at.A, &a);
+    CADRE_TRY(in_parts && rows ? add_parts(unit, at.B, &b, &b.b, &at)
+                               : add_gradient(unit, at.B, &b));
+    return in_parts && !rows ? add_parts(unit, at.A, &a, &a.a, &at)
+                             : add_gradient(unit, at.A, &a);
 }

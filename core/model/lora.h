@@ -4,6 +4,8 @@
  * They have the names that PEFT saves, `base_model.model.<weight>.lora_A.weight`. Under
  * tensor parallelism each is cut like its weight: B where the weight is cut by columns
  * and A where it is by rows; then the gradient of the other one is a partial sum.
+ * With run.exact_parts that sum is made in parts and completed in every micro-batch,
+ * and where the weight's own product is made in parts, the adapter's belongs to them.
  * Private to core/model and its tests. */
 #ifndef CADRE_MODEL_LORA_H
 #define CADRE_MODEL_LORA_H
@@ -30,6 +32,19 @@ void cadre_lora_carve(struct cadre_carver *carver);
 bool cadre_lora_adapts(const struct cadre_unit *unit,
                        const struct cadre_linear *linear);
 
+/* Is the adapter's product in forward a term of the weight's own, whose sums are made
+ * in parts: that of cadre_lora_fwd_term in place of cadre_lora_fwd? */
+bool cadre_lora_is_term(const struct cadre_unit *unit,
+                        const struct cadre_linear *linear);
+/* That term, of y; b is the same for each part. */
+cadre_status cadre_lora_fwd_term(const struct cadre_unit *unit,
+                                 const struct cadre_linear *linear, const void *x,
+                                 struct cadre_gemm_term *term);
+/* The term of dx where dy W^T is made in parts, in place of cadre_lora_bwd_input. */
+cadre_status cadre_lora_bwd_term(const struct cadre_unit *unit,
+                                 const struct cadre_linear *linear, const void *dy,
+                                 struct cadre_gemm_term *term);
+
 /* y += the adapter's product, then the epilogue, as of cadre_linear_fwd. */
 cadre_status cadre_lora_fwd(const struct cadre_unit *unit,
                             const struct cadre_linear *linear, const void *x, void *y,
@@ -39,7 +54,8 @@ cadre_status cadre_lora_fwd(const struct cadre_unit *unit,
 cadre_status cadre_lora_bwd_input(const struct cadre_unit *unit,
                                   const struct cadre_linear *linear, const void *dy,
                                   void *dx, const void *pre);
-/* The gradients of A and B, after forward and bwd_input with the same buffers. */
+/* The gradients of A and B, after forward and bwd_input with the same buffers. In
+ * parts, all tensor ranks call it together. */
 cadre_status cadre_lora_bwd_weight(const struct cadre_unit *unit,
                                    const struct cadre_linear *linear, const void *x,
                                    const void *dy);

@@ -63,8 +63,9 @@
 #define CADRE_POINT_HEAD_IN 5u /* backward: sum of dX */
 #define CADRE_POINT_LOSS_MAX 6u /* forward: (rows, 1), maximum of the logits */
 /* forward: (2, rows), sums of exponentials, then the target's logit; of training on
- * pairs (3, rows), then sums of logits; backward, where rows are sharded under
- * run.exact_parts: (1 or 2, channels), a norm's gradients */
+ * pairs (3, rows), then sums of logits; backward, under run.exact_parts: a norm's
+ * gradients (1 or 2, channels) where rows are sharded, an adapter's matrix that is not
+ * cut */
 #define CADRE_POINT_LOSS_SUM 7u
 /* time.shard: keys and values of the whole time. A rank's part is (2, batch, its time,
  * kv channels), keys then values; the whole is those of all ranks, rank after rank.

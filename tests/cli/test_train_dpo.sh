@@ -153,6 +153,9 @@ done
 train llama parts 0 "${bits[@]}" run.exact_parts=2
 train llama tensor 0 "${bits[@]}" run.exact_parts=2 strategy.stack=tensor:2
 same_run parts tensor
+train gpt2 parts-lora 0 "${bits[@]}" run.exact_parts=2
+train gpt2 tensor-lora 0 "${bits[@]}" run.exact_parts=2 strategy.stack=tensor:2
+same_run parts-lora tensor-lora
 train gpt2 coded 0 "${bits[@]}" tune.adapters=qlora
 train gpt2 coded-zero 0 "${bits[@]}" tune.adapters=qlora strategy.stack=zero:2 zero.stage=3
 same_run coded coded-zero

@@ -3,7 +3,7 @@
 # run.exact_parts = P: tensor has the bits of `single`, of losses, gradient norms, parameters and
 # optimizer states, whatever its size and whatever it is stacked with; GPT-2 and Llama form, tied
 # and untied, grouped queries, sharded rows, recomputed blocks, every precision, sizes that are odd
-# on a rank, three micro-batches, clipping. Where P does not fit, one line says why; a resume under
+# on a rank, three micro-batches, clipping, adapters of every weight. Where P does not fit, one line says why; a resume under
 # another P says so.
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/train_lib.sh"
@@ -36,6 +36,7 @@ each() {
 }
 
 three="train.global_batch=6" # micro-batches of 2
+lora="tune.method=lora tune.targets=all tune.rank=3"
 # shellcheck disable=SC2086 # words
 {
     each gpt2-2 "tensor:2 tensor:2+" $gpt2 run.exact_parts=2 $three
@@ -46,6 +47,9 @@ three="train.global_batch=6" # micro-batches of 2
         $gpt2 run.exact_parts=4 zero.stage=3 pipeline.schedule=zb-h1
     each bf16 "tensor:2 tensor:4+" $gpt2 run.exact_parts=4 train.precision=bf16
     each fp64 "tensor:4" $llama run.exact_parts=4 train.precision=fp64 device.threads=2
+    each gpt2-lora "tensor:2 tensor:4+ pipeline:2,tensor:2" $gpt2 run.exact_parts=4 $lora $three
+    each llama-lora "tensor:2+ tensor:4 zero:2,tensor:2" $llama run.exact_parts=4 $lora \
+        train.precision=bf16 zero.stage=3
     if [ "$slow" = 1 ]; then
         each six "tensor:3 tensor:6 tensor:3+" $gpt2 run.exact_parts=6 model.heads=6 \
             model.vocab=258
@@ -53,6 +57,8 @@ three="train.global_batch=6" # micro-batches of 2
         each replicas "hsdp:2,tensor:2,zero:2 tensor:4,pipeline:2" $llama run.exact_parts=4 \
             model.layers=4 zero.stage=2 pipeline.schedule=interleaved comm.ranks=processes
         each muon "tensor:2 tensor:4 zero:2,tensor:2" $gpt2 run.exact_parts=4 optim.name=muon
+        each q-lora "tensor:2 tensor:4+ hsdp:2,tensor:2,zero:2" $llama run.exact_parts=4 $lora \
+            tune.targets=q,v,down,up train.recompute=block zero.stage=3
     fi
 }
 

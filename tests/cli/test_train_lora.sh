@@ -10,16 +10,6 @@ train text base 0 train.steps=4
 base=$(last base)
 lora=("model.init=$base" tune.method=lora tune.rank=4 data.tokenizer=byte train.steps=4)
 
-# same_adapters A B: as `same`, of runs with adapters.
-same_adapters() {
-    local file
-    diff <(losses "$1") <(losses "$2") >"$tmp/diff" ||
-        { head "$tmp/diff"; fail "the losses of $1 and $2 differ"; }
-    for file in adapter_model.safetensors optimizer.safetensors; do
-        cmp "$(last "$1")/$file" "$(last "$2")/$file" || fail "$file of $1 and $2 differ"
-    done
-}
-
 # value NAME KEY: of NAME's summary.json.
 value() {
     sed -nE "s/^ *\"$2\": ?([^,]*),?$/\1/p" "$tmp/$1/summary.json" | head -1
@@ -40,11 +30,11 @@ for stack in "${stacks[@]}"; do
     # shellcheck disable=SC2086
     train text sharded 0 "${lora[@]}" tune.dropout=0.1 run.exact=yes \
         "strategy.stack=${stack%% *}" $(cut -s -d ' ' -f 2- <<<"$stack")
-    same_adapters exact sharded
+    same exact sharded
     rm -r "${tmp:?}/sharded"
 done
 train text recomputed 0 "${lora[@]}" tune.dropout=0.1 run.exact=yes train.recompute=block
-same_adapters exact recomputed
+same exact recomputed
 
 # ---- tensor: adapters are cut like their weights ----
 close_adapters() {
@@ -72,7 +62,7 @@ train text on 0 "${lora[@]}" run.exact=yes "strategy.stack=zero:2" zero.stage=3 
     checkpoint.resume=auto
 train text on 0 "${lora[@]}" run.exact=yes strategy.stack=pipeline:2 train.steps=8 \
     checkpoint.resume=auto
-same_adapters again on
+same again on
 train text other 0 train.steps=2 run.seed=7
 train text on 2 "${lora[@]}" run.exact=yes "model.init=$(last other)" train.steps=10 \
     checkpoint.resume=auto
@@ -82,7 +72,7 @@ train text drawn 0 tune.method=lora run.exact=yes train.steps=2
 train text drawn 0 tune.method=lora run.exact=yes train.steps=4 checkpoint.resume=auto \
     strategy.stack=zero:2 zero.stage=3
 train text drawn-once 0 tune.method=lora run.exact=yes train.steps=4
-same_adapters drawn drawn-once
+same drawn drawn-once
 
 # ---- what travels and what is kept ----
 train text wire 0 "${lora[@]}" tune.rank=32 strategy.stack=ddp:2 train.eval_batches=1
@@ -190,8 +180,8 @@ cmp "$stories/stories260K/tok512.bin" "$tmp/peft-merged/tokenizer.bin" ||
 # ---- what is refused ----
 refused unused "tune.rank = 4 .* is of adapters, but tune.method = full" tune.rank=4
 refused targets "'q' is no module of a gpt2 block" tune.method=lora tune.targets=q
-refused parts "run.exact_parts = 2 with tune.method = lora" tune.method=lora run.exact=yes \
-    run.exact_parts=2
+refused parts "tune.dropout = 0.1 with run.exact_parts = 2" tune.method=lora run.exact=yes \
+    run.exact_parts=2 tune.dropout=0.1
 refused experts "tune.method = lora with model.experts" tune.method=lora model.experts=2
 train text full-on 2 train.steps=8 "checkpoint.resume=$(last exact)"
 says full-on "tensor .*expected by the model|resume with the \[model\] keys"
@@ -205,7 +195,7 @@ for stack in "zero:2 zero.stage=3" pipeline:2; do
     # shellcheck disable=SC2086
     train text sharded 0 "${lora[@]}" run.exact=yes "strategy.stack=${stack%% *},$frozen:1" \
         $(cut -s -d ' ' -f 2- <<<"$stack")
-    same_adapters stored sharded
+    same stored sharded
     rm -r "${tmp:?}/sharded"
 done
 

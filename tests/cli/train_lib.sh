@@ -180,8 +180,8 @@ same() {
         head "$tmp/diff"
         fail "the losses of $1 and $2 differ"
     fi
-    for file in model.safetensors optimizer.safetensors; do
-        cmp "$(last "$1")/$file" "$(last "$2")/$file" || fail "$file of $1 and $2 differ"
+    for file in "$(last "$1")"/{*model,optimizer}.safetensors; do
+        cmp "$file" "$(last "$2")/${file##*/}" || fail "${file##*/} of $1 and $2 differ"
     done
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A product in parts is the tree of the products of its parts, each rounded; what ranks
  * make of their parts, added in the tree over ranks, is the whole. */
+#include <math.h>
 #include <string.h>
 
 #include "tests/device/fixed_testing.h"
@@ -10,7 +11,9 @@ enum { M = 37, N = 70, EACH = 11, MOST = 24 }; /* EACH: steps of a part and term
 
 static const uint32_t dtypes[] = {CADRE_F32, CADRE_F64, CADRE_BF16, CADRE_F16};
 
-/* n terms of `parts` parts each, a (M, K) and b (N, K), one after the other. */
+/* n terms of `parts` parts each. a (M, K), one term after the other; each term has a b
+ * of its own: (N, k), every other one (k, N), and of the last of several all parts have
+ * the same, that of the first. */
 struct sum {
     int64_t parts, n;
     struct tensor a, b;
@@ -20,15 +23,40 @@ struct sum {
 static struct sum sum_make(struct cadre_device *device, uint32_t dtype, int64_t parts,
                            int64_t n)
 {
-    const int64_t ld = n * parts * EACH;
+    const int64_t k = parts * EACH;
     struct sum s = {.parts = parts, .n = n};
-    s.a = rough_make(device, dtype, M * ld, 1);
-    s.b = rough_make(device, dtype, N * ld, 2);
+    s.a = rough_make(device, dtype, M * n * k, 1);
+    s.b = rough_make(device, dtype, N * n * k, 2);
     for (int64_t i = 0; i < n; i++)
-        s.term[i] = (struct cadre_gemm_term){tensor_at(&s.a, i * parts * EACH),
-                                             tensor_at(&s.b, i * parts * EACH), ld, ld,
-                                             parts * EACH};
+        s.term[i] = (struct cadre_gemm_term){.a = tensor_at(&s.a, i * k),
+                                             .b = tensor_at(&s.b, i * N * k),
+                                             .lda = n * k,
+                                             .ldb = i % 2 == 0 ? k : N,
+                                             .k = k,
+                                             .tb = i % 2 == 0,
+                                             .same_b = n > 1 && i == n - 1};
     return s;
+}
+
+/* Element (k, column) of the b of term i. */
+static double factor(const struct sum *s, int64_t i, int64_t k, int64_t column)
+{
+    const struct cadre_gemm_term *term = &s->term[i];
+    const int64_t row = term->same_b ? k % EACH : k;
+    return tensor_get(&s->b, i * N * term->k + (term->tb ? column * term->ldb + row
+                                                         : row * term->ldb + column));
+}
+
+/* Element (row, column) of one part. */
+static double part_sum(const struct sum *s, int64_t part, int64_t row, int64_t column)
+{
+    const int64_t all = s->parts * EACH;
+    double sum = 0;
+    for (int64_t i = 0; i < s->n; i++)
+        for (int64_t k = part * EACH; k < (part + 1) * EACH; k++)
+            sum +=
+                tensor_get(&s->a, (row * s->n + i) * all + k) * factor(s, i, k, column);
+    return sum;
 }
 
 static void sum_free(struct sum *s)
@@ -47,7 +75,9 @@ static struct tensor run(const struct sum *s, int64_t first, int64_t parts)
     for (int64_t i = 0; i < s->n; i++) {
         own[i] = s->term[i];
         own[i].a = (const char *)own[i].a + skip;
-        own[i].b = (const char *)own[i].b + skip;
+        if (!own[i].same_b)
+            own[i].b =
+                (const char *)own[i].b + skip * (size_t)(own[i].tb ? 1 : own[i].ldb);
         own[i].k = parts * EACH;
     }
     struct cadre_gemm g = {.dtype = s->a.dtype,
@@ -64,7 +94,8 @@ static struct tensor run(const struct sum *s, int64_t first, int64_t parts)
     } else {
         g.a = own[0].a;
         g.b = own[0].b;
-        g.lda = g.ldb = own[0].lda;
+        g.lda = own[0].lda;
+        g.ldb = own[0].ldb;
     }
     ck_assert_int_eq(device->ops->gemm(device, &g), CADRE_OK);
     return c;
@@ -106,12 +137,15 @@ static void check_ranks(const struct sum *s)
     }
     for (int64_t i = 0; i < M; i += 9)
         for (int64_t j = 0; j < N; j += 17) {
-            const int64_t k = s->n * s->parts * EACH;
-            double sum = 0;
-            for (int64_t l = 0; l < k; l++)
-                sum += tensor_get(&s->a, i * k + l) * tensor_get(&s->b, j * k + l);
-            check_close(tensor_get(&whole, i * N + j), sum, rough_slack(whole.dtype, k),
-                        "c", i);
+            double sum = 0, size = 1; /* each part is rounded */
+            for (int64_t part = 0; part < s->parts; part++) {
+                const double of = part_sum(s, part, i, j);
+                sum += of;
+                size += fabs(of);
+            }
+            check_close(tensor_get(&whole, i * N + j), sum,
+                        size * rough_slack(whole.dtype, s->n * s->parts * EACH), "c",
+                        i);
         }
     tensor_free(&whole);
 }

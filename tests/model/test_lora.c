@@ -163,8 +163,11 @@ START_TEST(refused)
     ck_assert(strstr(err.text, "classify"));
     config.classes = 0;
     config.exact_parts = 2;
+    config.lora.dropout = 0.1;
     ck_assert_int_eq(cadre_lora_check(&config, &err), CADRE_E_UNSUPPORTED);
     ck_assert(strstr(err.text, "run.exact_parts = 2"));
+    config.lora.dropout = 0;
+    ck_assert_int_eq(cadre_lora_check(&config, &err), CADRE_OK);
     config.exact_parts = 1;
     config.lora.targets = 0;
     ck_assert_int_eq(cadre_lora_check(&config, &err), CADRE_E_INVALID);

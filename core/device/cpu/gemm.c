@@ -112,7 +112,7 @@ static struct cadre_gemm_term move_term(const struct gemm_job *job,
     struct cadre_gemm_term to = *term;
     to.a = (const char *)term->a + (size_t)(g->ta ? row : row * to.lda) * job->element;
     to.b = (const char *)term->b +
-           (size_t)(g->tb ? column * to.ldb : column) * job->element;
+           (size_t)(to.tb ? column * to.ldb : column) * job->element;
     return to;
 }
 

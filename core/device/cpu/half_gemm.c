@@ -108,6 +108,7 @@ static cadre_status half_leaf(void *arg, const struct cadre_gemm *g)
         one.lda = g->terms[i].lda;
         one.ldb = g->terms[i].ldb;
         one.k = g->terms[i].k;
+        one.tb = g->terms[i].tb;
         one.beta = i > 0;
         CADRE_TRY(widened_product(leaf->half, leaf->worker, &one, leaf->parts));
     }

@@ -81,7 +81,7 @@ static const void *panels_of(const struct own_run *run,
                                               .n = run->g->n,
                                               .k = k,
                                               .ld = term->ldb,
-                                              .rows = run->g->tb};
+                                              .rows = term->tb};
     run->kernels->product_panels(&args, 0, run->g->n);
     if (keep) {
         kept->panels[kept->n].b = b;
@@ -176,7 +176,7 @@ static void run_term(struct own_run *run, const struct cadre_gemm_term *term)
         }
         set_factor(run, term, first, &args);
         const char *b = term->b;
-        b += first * (g->tb ? 1 : term->ldb) * run->element;
+        b += first * (term->tb ? 1 : term->ldb) * run->element;
         args.b = panels_of(run, term, b, k);
         run->kernels->product(&args, 0, g->m);
         run->done += k;
@@ -187,7 +187,7 @@ cadre_status cadre_own_product(struct cadre_cpu_worker *worker,
                                const struct cadre_gemm *g)
 {
     const struct cadre_gemm_term whole = {
-        .a = g->a, .b = g->b, .lda = g->lda, .ldb = g->ldb, .k = g->k};
+        .a = g->a, .b = g->b, .lda = g->lda, .ldb = g->ldb, .k = g->k, .tb = g->tb};
     struct own_run run =
         run_of(g->dtype == CADRE_F64 ? worker->own_f64 : worker->own_f32, g);
     run.worker = worker;

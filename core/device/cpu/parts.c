@@ -22,8 +22,9 @@ static void cut_term(const struct cadre_gemm *g, int64_t part,
     const int64_t first = part * term->k;
     term->a =
         (const char *)term->a + (size_t)(first * (g->ta ? term->lda : 1)) * element;
-    term->b =
-        (const char *)term->b + (size_t)(first * (g->tb ? 1 : term->ldb)) * element;
+    if (!term->same_b)
+        term->b = (const char *)term->b +
+                  (size_t)(first * (term->tb ? 1 : term->ldb)) * element;
 }
 
 /* c = beta * c + the product of one part */
@@ -32,7 +33,7 @@ static cadre_status leaf(const struct tree *t, int64_t part, void *c, int64_t ld
 {
     struct cadre_gemm g = *t->g;
     struct cadre_gemm_term terms[CADRE_GEMM_TERMS],
-        whole = {g.a, g.b, g.lda, g.ldb, g.k};
+        whole = {g.a, g.b, g.lda, g.ldb, g.k, g.tb, false};
     for (int64_t i = 0; i < g.n_terms; i++) {
         terms[i] = g.terms[i];
         cut_term(&g, part, &terms[i]);
