@@ -232,7 +232,10 @@ void cadre_comm_account(struct cadre_comm *comm, const struct cadre_comm_op *op,
     cadre_rank_page_ended(context->page, op->shown, done.ended_s);
     if (context->observer)
         context->observer(context->observer_arg, &done);
+    const bool noted = comm->checksums != NULL;
     pthread_mutex_unlock(&context->lock);
+    if (noted)
+        context->note(comm, op);
 }
 
 void cadre_comm_context_init(struct cadre_comm_context *context, int rank, int size,

@@ -93,6 +93,8 @@ struct cadre_comm_context {
     cadre_comm_observer observer; /* NULL: none */
     void *observer_arg;
     struct cadre_rank_page *page; /* the rank's; NULL: nobody looks */
+    /* of an operation whose communicator keeps checksums (checksum.h), else NULL */
+    void (*note)(struct cadre_comm *, const struct cadre_comm_op *op);
     /* cadre_comm_hang_text (hang.h) from the first cadre_comm_show on; else NULL */
     void (*explain)(const struct cadre_comm *, const struct cadre_comm_op *op,
                     int missing, char *text, size_t size);

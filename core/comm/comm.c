@@ -149,7 +149,9 @@ void cadre_comm_destroy(struct cadre_comm *comm)
                 w->part[i].comm = NULL;
     pthread_mutex_unlock(&context->lock);
     int *node = comm->node; /* its threads may still ask */
+    void *checksums = comm->checksums;
     comm->backend->destroy(comm);
+    free(checksums);
     free(node);
 }
 

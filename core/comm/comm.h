@@ -81,6 +81,7 @@ struct cadre_comm {
     int *node; /* (size) of each rank, from 0; NULL: one node. Owned */
     const char *name; /* of its axis; NULL: the world. The caller's, who may set it */
     struct cadre_comm_stats stats; /* under the context's lock */
+    void *checksums; /* checksum.c's, under the context's lock; NULL: none. Owned */
 };
 
 /* Posting (post.c)

@@ -48,7 +48,7 @@ static const struct cadre_config_key table[] = {
     BOOL(run, memory_check, "yes",
          "refuse a run that is predicted to take more memory than is free"),
     I64(run, verify, "0", 0, 1e9,
-        "N > 0: every N steps, see that memory has kept parameters and states"),
+        "N > 0: every N steps, see that memory and messages have kept their bits"),
     I64(run, recheck, "0", 0, 1e9,
         "N > 0: every N steps, compute a micro-batch twice and compare the bits"),
     BOOL(run, trust, "yes",

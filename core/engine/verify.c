@@ -6,6 +6,7 @@
 
 #include "core/base/hash.h"
 #include "core/base/memory.h"
+#include "core/comm/checksum.h"
 #include "core/engine/drift.h"
 #include "core/tensor/dtype.h"
 
@@ -78,6 +79,55 @@ static struct range range_at(const struct cadre_store *store, size_t index)
     return trained_range(store, param, index % KINDS);
 }
 
+/* ---- messages ---- */
+
+/* Axis a of the mesh, those that plans added last; NULL: nothing is sent along it, or
+ * its ranks need not be at the same step. */
+static const struct cadre_axis *axis_at(const struct cadre_mesh *mesh, int a)
+{
+    const struct cadre_axis *axis =
+        a < mesh->n ? &mesh->axis[a] : &mesh->derived[a - mesh->n];
+    return axis->comm && !cadre_mesh_own_runs(mesh) ? axis : NULL;
+}
+
+static cadre_status keep_checksums(const struct cadre_mesh *mesh,
+                                   struct cadre_error *err)
+{
+    for (int a = 0; a < mesh->n + mesh->n_derived; a++) {
+        const struct cadre_axis *axis = axis_at(mesh, a);
+        if (axis)
+            CADRE_TRY(cadre_checksum_keep(axis->comm, err));
+    }
+    return CADRE_OK;
+}
+
+static cadre_status compare_messages(const struct cadre_mesh *mesh,
+                                     struct cadre_error *why)
+{
+    for (int a = 0; a < mesh->n + mesh->n_derived; a++) {
+        const struct cadre_axis *axis = axis_at(mesh, a);
+        struct cadre_checksum_odd odd = {.from = -1};
+        if (axis)
+            CADRE_TRY(cadre_checksum_compare(axis->comm, &odd));
+        if (odd.from < 0)
+            continue;
+        const int from = cadre_mesh_rank_along(mesh, axis, odd.from),
+                  to = cadre_mesh_rank_along(mesh, axis, odd.to);
+        return cadre_fail(why, CADRE_E_INTERNAL,
+                          odd.reduced
+                              ? "run.verify: ranks %d and %d got other bits from a "
+                                "reduction along the axis '%s': memory, a network or a "
+                                "transport has failed; resume from the newest "
+                                "checkpoint, on other machines if it comes back"
+                              : "run.verify: what rank %d sent rank %d along the axis "
+                                "'%s' came with other bits: memory, a network or a "
+                                "transport has failed; resume from the newest "
+                                "checkpoint, on other machines if it comes back",
+                          from, to, axis->name);
+    }
+    return CADRE_OK;
+}
+
 cadre_status cadre_verify_init(struct cadre_verify *verify,
                                const struct cadre_store *store, struct cadre_mesh *mesh,
                                int64_t every, struct cadre_error *err)
@@ -93,6 +143,7 @@ cadre_status cadre_verify_init(struct cadre_verify *verify,
         cadre_calloc(2 * (size_t)store->model->n_units, sizeof *verify->unit);
     if (!verify->sum || !verify->unit)
         return cadre_no_memory(err, "the hashes of run.verify");
+    CADRE_TRY(keep_checksums(mesh, err));
     return cadre_memory_hash_init(&verify->hash, device, err);
 }
 
@@ -210,5 +261,5 @@ cadre_status cadre_verify_check(struct cadre_verify *verify, struct cadre_error 
             CADRE_TRY(cadre_drift_compare(verify->store, axis, verify->unit,
                                           "parameters and optimizer states", why));
     }
-    return CADRE_OK;
+    return compare_messages(verify->mesh, why);
 }

@@ -3,11 +3,12 @@
  * between. A hash (XXH64) of each range is taken when a step ends, and compared before
  * the next update reads or replaces it: so a bit that memory, a driver or a plugin has
  * changed ends the run before it reaches an update. Ranks that keep the same ranges
- * then compare their hashes.
+ * then compare their hashes, and all ranks the checksums of their messages
+ * (core/comm/checksum.h).
  *
  * The ranges: values and optimizer states of the OPT ranges, master values, and frozen
- * parameters as they are stored. Not covered: gradients, activations, what is sent, and
- * what an update itself computes wrongly, unless replicas show it. */
+ * parameters as they are stored. Not covered: gradients, activations, and what an
+ * update itself computes wrongly, unless replicas show it. */
 #ifndef CADRE_ENGINE_VERIFY_H
 #define CADRE_ENGINE_VERIFY_H
 
@@ -26,7 +27,8 @@ struct cadre_verify {
     struct cadre_memory_hash hash;
 };
 
-/* [local] Store and mesh are borrowed. Errors: CADRE_E_RESOURCE. */
+/* [local] Store and mesh, which is connected, are borrowed; from now on its
+ * communicators keep checksums. Errors: CADRE_E_RESOURCE. */
 cadre_status cadre_verify_init(struct cadre_verify *verify,
                                const struct cadre_store *store, struct cadre_mesh *mesh,
                                int64_t every, struct cadre_error *err);
@@ -46,8 +48,9 @@ cadre_status cadre_verify_rest(struct cadre_verify *verify, struct cadre_error *
  * each its own values back when the next step begins. Errors: as cadre_verify_note. */
 cadre_status cadre_verify_drained(struct cadre_verify *verify, uint64_t step);
 
-/* [collective: the axes along which values are replicated] Before an update: the same,
- * then the hashes of ranks that keep the same ranges. Nothing is noted after it. */
+/* [collective: the axes] Before an update: the same, then the hashes of ranks that keep
+ * the same ranges, then what was sent along each axis since the mesh was connected.
+ * Nothing is noted after it. */
 cadre_status cadre_verify_check(struct cadre_verify *verify, struct cadre_error *why);
 
 #endif

@@ -66,7 +66,7 @@ says() {
 
 # ---- what any communicator does
 limit=$((60 * patience))
-world 3 $limit exact collectives=few messages=few groups counts
+world 3 $limit exact collectives=few messages=few groups counts checksums
 world 2 $limit exact independence refusals messages=few groups
 if [ "${CADRE_TEST_LEAN:-0}" = 0 ]; then
     world 4 $limit exact collectives=few messages=few groups storm=20250101

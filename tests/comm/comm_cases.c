@@ -39,6 +39,7 @@ cadre_rank_main comm_case(const char *name)
         cadre_rank_main run;
     } cases[] = {{"collectives", case_collectives},
                  {"device", case_device},
+                 {"checksums", case_checksums},
                  {"storm", case_storm},
                  {"independence", case_independence},
                  {"messages", case_messages},

@@ -49,6 +49,7 @@ void comm_store(void *at, uint64_t i, uint32_t dtype, double v);
     } while (0)
 
 cadre_status case_collectives(void *arg, int rank, struct cadre_local_segment *segment);
+cadre_status case_checksums(void *arg, int rank, struct cadre_local_segment *segment);
 cadre_status case_device(void *arg, int rank, struct cadre_local_segment *segment);
 cadre_status case_storm(void *arg, int rank, struct cadre_local_segment *segment);
 cadre_status case_independence(void *arg, int rank,

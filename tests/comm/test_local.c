@@ -79,6 +79,7 @@ static const struct {
     {"exhaust", 3, CADRE_E_COMM, "no room for another communicator of 3 ranks"},
     {"refusals", 2, CADRE_OK, NULL},
     {"counts", 3, CADRE_OK, NULL},
+    {"checksums", 3, CADRE_OK, NULL},
     {"aborted", 1, CADRE_E_ABORTED, "loss is not finite at step 5"},
     {"aborted", 2, CADRE_E_ABORTED, "loss is not finite at step 5"},
     {"aborted", 4, CADRE_E_ABORTED, "loss is not finite at step 5"},

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* run.verify: no bit of a run is another one with it, and every bit that is flipped in
- * what a rank keeps between two updates is found. */
+ * what a rank keeps between two updates, or in what came from another, is found. */
 #include "core/engine/verify.h"
 
 #include <stdio.h>
@@ -168,6 +168,51 @@ START_TEST(a_run_ends)
 }
 END_TEST
 
+/* ---- messages ---- */
+
+static const struct tampered {
+    const char *sets, *kind;
+    bool grad; /* of the first parameter, else its values, which rank 1 owns */
+    const char *says;
+} tampered[] = {
+    {"strategy.stack=ddp:2", "all_reduce", true,
+     "run.verify: ranks 0 and 1 got other bits from a reduction along the axis 'dp'"},
+    {"strategy.stack=zero:2 zero.stage=1", "all_gather", false,
+     "run.verify: what rank 1 sent rank 0 along the axis 'dp' came with other bits"},
+    {"strategy.stack=ddp:2 run.verify=3", "all_reduce", true,
+     "run.verify: ranks 0 and 1 got other bits from a reduction along the axis 'dp'"},
+};
+static const struct tampered *tampering;
+
+/* A bit of what came, before its event has happened. */
+static void turn_a_bit(void *arg, const struct cadre_comm_done *done)
+{
+    const struct cadre_rank *rank = arg;
+    const struct cadre_store_param *p = &rank->store.param[0];
+    if (strcmp(done->kind, tampering->kind) == 0 && done->out_count >= p->count)
+        *(unsigned char *)(tampering->grad ? p->grad : p->data) ^= 1;
+}
+
+static void tamper_on_first(struct cadre_rank *rank, int step)
+{
+    if (step == 1 && rank->index == 0)
+        cadre_comm_observe(rank->world, turn_a_bit, rank);
+}
+
+START_TEST(a_message_ends_it)
+{
+    struct spec_fixture fixture;
+    struct thread_run run = {.fixture = &fixture, .steps = 5, .each = tamper_on_first};
+    char sets[256];
+    tampering = &tampered[_i];
+    spec_fixture_open(&fixture);
+    snprintf(sets, sizeof sets, "train.micro_batch=1 run.verify=1 %s", tampering->sets);
+    ck_assert_int_eq(thread_run_try(&run, sets), CADRE_E_INTERNAL);
+    ck_assert_msg(strstr(run.err.text, tampering->says) != NULL, "%s", run.err.text);
+    spec_fixture_close(&fixture);
+}
+END_TEST
+
 Suite *test_suite(void)
 {
     Suite *suite = suite_create("verify");
@@ -176,6 +221,7 @@ Suite *test_suite(void)
     tcase_add_loop_test(tc, no_bit_is_another, 0, STACKS);
     tcase_add_loop_test(tc, every_bit_is_found, 0, KEPT);
     tcase_add_loop_test(tc, a_run_ends, 0, ENDED);
+    tcase_add_loop_test(tc, a_message_ends_it, 0, sizeof tampered / sizeof *tampered);
     suite_add_tcase(suite, tc);
     return suite;
 }

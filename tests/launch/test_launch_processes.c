@@ -98,6 +98,7 @@ static const struct {
     {"groups", 5, CADRE_OK, ""},
     {"exhaust", 3, CADRE_E_COMM, "no room for another communicator of 3 ranks"},
     {"refusals", 2, CADRE_OK, ""},
+    {"checksums", 3, CADRE_OK, ""},
     {"counts", 3, CADRE_OK, ""},
     {"aborted", 3, CADRE_E_COMM, "loss is not finite at step 5"},
     {"leaver", 3, CADRE_E_COMM, "rank 2 "},
