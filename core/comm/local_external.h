@@ -14,14 +14,16 @@ struct cadre_local_address {
     uint64_t device, inode;
 };
 
-/* [rank 0] Location of the segment, which stays open until all have joined. */
+/* [rank 0] Location of the segment, which stays open until all have joined. Errors:
+ * CADRE_E_IO, CADRE_E_RESOURCE. */
 cadre_status cadre_local_address_make(const struct cadre_local_segment *segment,
                                       struct cadre_local_address *out,
                                       struct cadre_error *err);
 
 /* [the others] The segment of rank 0; the caller closes it. Errors: CADRE_E_INVALID:
  * this process is on another machine or in another container (the text names this
- * host); CADRE_E_RESOURCE. [any thread] */
+ * host); CADRE_E_COMM: rank 0 has ended since; CADRE_E_IO, CADRE_E_RESOURCE. [any
+ * thread] */
 cadre_status cadre_local_address_enter(const struct cadre_local_address *address,
                                        struct cadre_local_segment **out,
                                        struct cadre_error *err);

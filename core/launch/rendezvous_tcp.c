@@ -67,6 +67,10 @@ static cadre_status resolve(const char *place, bool listens, struct addrinfo **o
         cadre_rendezvous_tick();
         code = getaddrinfo(host, colon + 1, &want, out);
     }
+    if (code == EAI_MEMORY || code == EAI_SYSTEM)
+        return cadre_fail_errno(err, CADRE_E_RESOURCE,
+                                code == EAI_MEMORY ? ENOMEM : errno,
+                                "the ranks cannot meet at \"tcp://%s\"", place);
     if (code)
         return cadre_fail(err, CADRE_E_INVALID,
                           "the ranks cannot meet at \"tcp://%s\": %s", place,

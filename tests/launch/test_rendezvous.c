@@ -2,6 +2,8 @@
 /* Ranks as threads that meet over TCP and through files. Only tests with a missing rank
  * wait for time to pass. */
 #include <arpa/inet.h>
+#include <dlfcn.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -33,6 +35,17 @@ struct rank {
 
 static char folder[64];
 static char where[128];
+static int unresolved; /* how names and addresses are not found */
+
+/* In the place of the C library's. */
+int getaddrinfo(const char *host, const char *port, const struct addrinfo *want,
+                struct addrinfo **out)
+{
+    int (*next)(const char *, const char *, const struct addrinfo *,
+                struct addrinfo **);
+    *(void **)&next = dlsym(RTLD_NEXT, "getaddrinfo");
+    return unresolved ? unresolved : next(host, port, want, out);
+}
 
 static int free_port(int family, int *held)
 {
@@ -411,6 +424,30 @@ START_TEST(malformed_addresses_are_refused)
 }
 END_TEST
 
+START_TEST(a_lack_of_memory_is_not_the_address)
+{
+    struct cadre_error err;
+    char byte = 0;
+    struct cadre_secret secret = {.given = true};
+    struct cadre_rendezvous job = {.where = "tcp://127.0.0.1:1",
+                                   .job = "j",
+                                   .size = 2,
+                                   .timeout_s = 1,
+                                   .secret = &secret};
+    unresolved = EAI_MEMORY;
+    for (job.rank = 0; job.rank < 2; job.rank++) {
+        ck_assert_int_eq(cadre_rendezvous_meet(&job, &byte, 1, NULL, &err),
+                         CADRE_E_RESOURCE);
+        ck_assert_ptr_nonnull(strstr(err.text, "memory"));
+    }
+    unresolved = EAI_NONAME;
+    job.rank = 0;
+    ck_assert_int_eq(cadre_rendezvous_meet(&job, &byte, 1, NULL, &err),
+                     CADRE_E_INVALID);
+    unresolved = 0;
+}
+END_TEST
+
 Suite *test_suite(void)
 {
     Suite *s = suite_create("launch/rendezvous");
@@ -426,6 +463,7 @@ Suite *test_suite(void)
     tcase_add_test(t, a_taken_port_is_reported);
     tcase_add_test(t, a_port_that_comes_free_is_taken);
     tcase_add_test(t, malformed_addresses_are_refused);
+    tcase_add_test(t, a_lack_of_memory_is_not_the_address);
     suite_add_tcase(s, t);
     return s;
 }

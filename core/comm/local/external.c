@@ -18,27 +18,47 @@
 #include "core/comm/local/segment_private.h"
 
 #define LOOK_MS 100 /* where the kernel does not report a process's end */
+#define REST_MS 1000 /* then this rank may have ended, whose wake was lost */
 
 /* ---- into rank 0's segment ---- */
 
-static void read_line(const char *path, char *out, size_t size)
+/* The machine's boot; "" where the system does not tell it. */
+static cadre_status read_boot(char *out, size_t size, struct cadre_error *err)
 {
-    FILE *f = fopen(path, "re");
+    const char *path = "/proc/sys/kernel/random/boot_id";
+    size_t have = 0;
+    ssize_t n = 1;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
     out[0] = '\0';
-    if (f && fgets(out, (int)size, f))
-        out[strcspn(out, "\n")] = '\0';
-    if (f)
-        fclose(f);
+    if (fd < 0 && (errno == ENOENT || errno == EACCES))
+        return CADRE_OK;
+    while (fd >= 0 && have + 1 < size && n != 0) {
+        n = read(fd, out + have, size - 1 - have);
+        if (n < 0 && errno != EINTR)
+            break;
+        have += n > 0 ? (size_t)n : 0;
+    }
+    int failure = fd < 0 || n < 0 ? errno : 0;
+    if (fd >= 0)
+        close(fd);
+    out[have] = '\0';
+    out[strcspn(out, "\n")] = '\0';
+    return failure ? cadre_fail_errno(err, CADRE_E_IO, failure,
+                                      "cannot read '%s', by which ranks know that "
+                                      "they are on one machine",
+                                      path)
+                   : CADRE_OK;
 }
 
-static void who_am_i(struct cadre_local_address *address)
+static cadre_status who_am_i(struct cadre_local_address *address,
+                             struct cadre_error *err)
 {
     memset(address, 0, sizeof *address);
     gethostname(address->host, sizeof address->host - 1);
-    read_line("/proc/sys/kernel/random/boot_id", address->boot, sizeof address->boot);
     if (readlink("/proc/self/ns/pid", address->pids, sizeof address->pids - 1) < 0)
         address->pids[0] = '\0';
     address->pid = (int64_t)getpid();
+    return read_boot(address->boot, sizeof address->boot, err);
 }
 
 cadre_status cadre_local_address_make(const struct cadre_local_segment *segment,
@@ -46,7 +66,7 @@ cadre_status cadre_local_address_make(const struct cadre_local_segment *segment,
                                       struct cadre_error *err)
 {
     struct stat st;
-    who_am_i(out);
+    CADRE_TRY(who_am_i(out, err));
     if (fstat(segment->fd, &st) != 0)
         return cadre_fail_errno(err, CADRE_E_RESOURCE, errno,
                                 "local communicator: the segment is gone");
@@ -63,7 +83,7 @@ cadre_status cadre_local_address_enter(const struct cadre_local_address *address
     struct cadre_local_address own;
     struct stat st;
     char path[64];
-    who_am_i(&own);
+    CADRE_TRY(who_am_i(&own, err));
     if (strncmp(own.boot, address->boot, sizeof own.boot) != 0)
         return cadre_fail(err, CADRE_E_INVALID,
                           "it is on %s, rank 0 on %.63s, and comm.backend = local is "
@@ -78,14 +98,14 @@ cadre_status cadre_local_address_enter(const struct cadre_local_address *address
     snprintf(path, sizeof path, "/proc/%lld/fd/%lld", (long long)address->pid,
              (long long)address->fd);
     int fd = open(path, O_RDWR | O_CLOEXEC);
-    if (fd < 0)
-        return cadre_fail_errno(err, CADRE_E_INVALID, errno,
-                                "it cannot open the shared memory of rank 0 on %s (%s)",
-                                own.host, path);
+    if (fd < 0) /* of a process that is there no more there is no such file */
+        return cadre_fail_errno(
+            err, errno == ENOENT ? CADRE_E_COMM : CADRE_E_INVALID, errno,
+            "it cannot open the shared memory of rank 0 on %s (%s)", own.host, path);
     cadre_status rc = CADRE_OK;
     if (fstat(fd, &st) != 0 || (uint64_t)st.st_dev != address->device ||
         (uint64_t)st.st_ino != address->inode)
-        rc = cadre_fail(err, CADRE_E_INVALID,
+        rc = cadre_fail(err, CADRE_E_COMM,
                         "%s on %s is not the segment that rank 0 announced: "
                         "rank 0 may have ended",
                         path, own.host);
@@ -109,6 +129,16 @@ struct cadre_local_guard {
 void cadre_local_guard_join(struct cadre_local_segment *segment, int rank)
 {
     atomic_store(&segment->shared->ranks[rank].pid, (int32_t)getpid());
+}
+
+static void read_line(const char *path, char *out, size_t size)
+{
+    FILE *f = fopen(path, "re");
+    out[0] = '\0';
+    if (f && fgets(out, (int)size, f))
+        out[strcspn(out, "\n")] = '\0';
+    if (f)
+        fclose(f);
 }
 
 /* A zombie, which its parent has not reaped, counts as ended. */
@@ -143,12 +173,13 @@ static bool note_end(struct cadre_local_guard *guard, int r)
 static void *guard_main(void *arg)
 {
     struct cadre_local_guard *guard = arg;
+    const struct shared_rank *own = &guard->segment->shared->ranks[guard->rank];
     bool well = true;
-    while (well) {
+    while (well && !atomic_load(&own->ended)) {
         bool looks = false; /* is there a rank that is still watched? */
         for (int r = 0; r < guard->size; r++)
             looks |= !guard->over[r] && guard->end[r].fd < 0;
-        int n = poll(guard->end, (nfds_t)guard->size + 1, looks ? LOOK_MS : -1);
+        int n = poll(guard->end, (nfds_t)guard->size + 1, looks ? LOOK_MS : REST_MS);
         if (n < 0 && errno != EINTR && errno != EAGAIN)
             break;
         if (n > 0 && guard->end[guard->size].revents)
@@ -228,7 +259,7 @@ void cadre_local_guard_close(struct cadre_local_guard *guard)
         return;
     cadre_local_segment_ended(guard->segment, guard->rank);
     while (write(guard->wake, &one, sizeof one) < 0 && errno == EINTR)
-        ;
+        ; /* after another error the thread sees the end when it has rested */
     pthread_join(guard->thread, NULL);
     free_guard(guard);
 }
