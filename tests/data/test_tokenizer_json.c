@@ -145,6 +145,7 @@ static const struct {
     {"{" BYTES MODEL_OF("\"a\":-1", "") "}", "expected an id"},
     {"{" BYTES MODEL_OF("\"a\":0.5", "") "}", "expected an id"},
     {"{" BYTES MODEL_OF("\"a\":99999999", "") "}", "largest id of 99999999"},
+    {"{" BYTES MODEL_OF("\"a\":65544", "") "}", "expected an id below 65544"},
     {"{" BYTES MODEL_OF("\"\\ud800\":0", "") "}", "no string"},
     {"{" BYTES MODEL_OF("\"a\":0", "\"a b\"") "}", "merge 1"},
     {"{" BYTES MODEL_OF("\"a\":0", "[\"a\"]") "}", "merge 1"},

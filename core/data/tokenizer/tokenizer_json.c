@@ -17,6 +17,8 @@
 enum {
     FILE_BYTES_MAX = 1 << 28,
     PIECE_BYTES_MAX = 1 << 14,
+    GAPS_MAX = 1 << 16, /* ids that no entry has, and more of a larger vocabulary */
+    IDS_PER_ENTRY = 8,
 };
 
 struct loader {
@@ -111,7 +113,8 @@ static cadre_status read_settings(struct loader *in, const json_t *model)
 
 /* ---- vocabulary ---- */
 
-/* One more than the largest id of the vocabulary and the added tokens. */
+/* One more than the largest id of the vocabulary and the added tokens. Gaps take memory
+ * too: what a small file claims is not believed. */
 static cadre_status count_ids(const struct loader *in, const json_t *added,
                               int32_t *count)
 {
@@ -136,6 +139,13 @@ static cadre_status count_ids(const struct loader *in, const json_t *added,
                           "\"%s\": expected a vocabulary of 1 to %d ids, found %zu "
                           "entries and a largest id of %lld",
                           in->path, CADRE_VOCAB_MAX, in->map.count, (long long)largest);
+    const size_t entries = in->map.count + json_array_size(added);
+    if ((size_t)largest >= GAPS_MAX + IDS_PER_ENTRY * entries)
+        return cadre_fail(in->err, CADRE_E_INVALID,
+                          "\"%s\": the largest id is %lld, and there are %zu entries: "
+                          "expected an id below %zu, with fewer gaps",
+                          in->path, (long long)largest, entries,
+                          GAPS_MAX + IDS_PER_ENTRY * entries);
     *count = (int32_t)largest + 1;
     return CADRE_OK;
 }
