@@ -33,13 +33,14 @@ cadre_status cadre_checkpoint_open(const char *dir, struct cadre_checkpoint **ou
 {
     cadre_status rc;
     struct cadre_checkpoint *checkpoint = cadre_calloc(1, sizeof *checkpoint);
-    if (checkpoint)
-        checkpoint->buffer = malloc(CADRE_CHECKSUM_BYTES);
-    if (!checkpoint || !checkpoint->buffer) {
+    if (!checkpoint)
+        return cadre_fail(err, CADRE_E_RESOURCE, "%s: no memory", dir);
+    CADRE_TRY_OR(cadre_manifest_open(dir, &checkpoint->manifest, err), fail);
+    checkpoint->buffer = malloc(CADRE_CHECKSUM_BYTES);
+    if (!checkpoint->buffer) {
         rc = cadre_fail(err, CADRE_E_RESOURCE, "%s: no memory", dir);
         goto fail;
     }
-    CADRE_TRY_OR(cadre_manifest_open(dir, &checkpoint->manifest, err), fail);
     CADRE_TRY_OR(open_file(checkpoint, dir, 0, err), fail);
     for (int f = 1; f < CADRE_CHECKPOINT_FILES; f++)
         if (cadre_manifest_lists(checkpoint->manifest, cadre_checkpoint_files[f]))

@@ -11,7 +11,7 @@
 
 #define MAX_BYTES (UINT64_C(1) << 40)
 
-enum { BLOCK = 1 << 20, BYTES_TYPE = 0x08 };
+enum { BLOCK = 1 << 16, BYTES_TYPE = 0x08 };
 
 struct file {
     const char *path;
