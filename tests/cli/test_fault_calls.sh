@@ -43,10 +43,33 @@ progress = no
 [comm]
 timeout = 20
 INI
+cat >"$tmp/meet.sh" <<'SH'
+# meet.sh RANK COMMAND...: that rank of two, which meet over TCP, has the faults, the other one
+# none. It ends too, by the same rules, and well where the first one does.
+set -u
+faulty=$1 other=$((1 - $1))
+shift
+said=$TMPDIR.other
+while port=$((20000 + RANDOM % 12000)); (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null; do :; done
+export CADRE_INIT=tcp://127.0.0.1:$port CADRE_WORLD_SIZE=2
+CADRE_RANK=$other CADRE_LOCAL_RANK=$other "$@" >"$said" 2>&1 &
+LD_PRELOAD=$FAULT_SHIM CADRE_RANK=$faulty CADRE_LOCAL_RANK=$faulty "$@"
+status=$?
+wait $!
+second=$?
+lines=$(grep -c '^cadre: ' "$said")
+case $status.$second.$lines in
+0.0.0 | [134].0.0 | [134].[134].1) exit $status ;;
+esac
+echo "rank $faulty: status $status; rank $other: $second, and $lines error lines:" >&2
+cat "$said" >&2
+exit 99
+SH
 cat >"$tmp/after.sh" <<'SH'
 # What a run leaves in $tmp/r, against an undisturbed one where it ended well.
 set -u
-found=$(find "$tmp/r" -name '*.partial' -o -name '*.tmp*' -o -name '*.new' 2>/dev/null)
+found=$(find "$tmp/r" -name '*.partial' -o -name '*.tmp*' -o -name '*.new' -o \
+    -name '.ranks*' 2>/dev/null)
 [ -z "$found" ] || { echo "left: $found"; exit 1; }
 for dir in "$tmp"/r/checkpoints/step-????????; do
     [ -d "$dir" ] || continue
@@ -75,8 +98,8 @@ faults() {
     shift 2
     [ "${FAULT_ONLY:-$name}" = "$name" ] || return 0
     NAME=$name SAME=${SAME:-no} ${FAULT_LINES:+env FAULT_LINES=2} "$driver" --shim "$shim" --tmp "$tmp/faults" \
-        --limit "$hang" --points "$points" --seed "${CADRE_TEST_SEED:-21}" \
-        ${KINDS:+--kinds "$KINDS"} --before "$before" --after "bash $tmp/after.sh" -- "$@" \
+        --limit "$hang" --points "${POINTS:-$points}" --seed "${CADRE_TEST_SEED:-21}" \
+        ${KINDS:+--kinds "$KINDS"} ${ALONE:+--alone} --before "$before" --after "bash $tmp/after.sh" -- "$@" \
         >"$tmp/said" 2>&1 || status=$?
     grep -v ' faults of ' "$tmp/said" || true
     echo "$name: $(grep ' faults of ' "$tmp/said")"
@@ -94,6 +117,11 @@ faults single "$clear" "${train[@]}"
 KINDS=$files faults single-files "$clear" "${train[@]}"
 faults threads "$clear" "${train[@]}" --set strategy.stack=ddp:2
 FAULT_LINES=2 faults processes "$clear" "${train[@]}" --set strategy.stack=ddp:2 --set comm.ranks=processes
+few=${FAULT_POINTS:-$(((points + 2) / 3))} # the other rank waits for one that never comes
+for rank in 0 1; do
+    POINTS=$few ALONE=yes faults meet-$rank "$clear" bash "$tmp/meet.sh" $rank "${train[@]}" \
+        --set strategy.stack=ddp:2 --set comm.timeout=$((3 + patience))
+done
 faults zero "$clear" "${train[@]}" --set strategy.stack=zero:2 --set zero.stage=3
 faults pipeline "$clear" "${train[@]}" --set strategy.stack=pipeline:2
 KINDS=$files faults resume "$base" "${train[@]}" --set checkpoint.resume=auto \

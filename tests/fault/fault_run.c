@@ -16,6 +16,8 @@
  *   --after SH       run after each, with the command's status in $STATUS; fails what
  * is not as it must be
  *   --tmp DIR        TMPDIR of the command, empty before and after
+ *   --alone          the command is not under the shim itself: it starts what is, with
+ * LD_PRELOAD=$FAULT_SHIM
  * A process that crashed inside a library that is not Cadre's must be named in the
  * line, and is counted apart. Ends with status 1 where a fault was not survived; its
  * stack is shown then. */
@@ -62,7 +64,7 @@ struct point {
 
 static struct {
     const char *shim, *before, *after, *tmp;
-    bool every;
+    bool every, alone;
     size_t points;
     unsigned seed;
     int limit;
@@ -104,6 +106,10 @@ static void read_arguments(int argc, char **argv)
         const char *name = argv[i];
         if (strcmp(name, "--every") == 0) {
             run.every = true;
+            continue;
+        }
+        if (strcmp(name, "--alone") == 0) {
+            run.alone = true;
             continue;
         }
         if (strcmp(name, "--shim") == 0)
@@ -200,7 +206,7 @@ static void in_child(void)
     dup2(null, 0);
     dup2(file, 1);
     dup2(err, 2);
-    setenv("LD_PRELOAD", run.shim, 1);
+    setenv(run.alone ? "FAULT_SHIM" : "LD_PRELOAD", run.shim, 1);
     setenv(FAULT_TABLE_ENV, run.path, 1);
     setenv("TMPDIR", run.tmp, 1);
     execvp(run.command[0], run.command);
