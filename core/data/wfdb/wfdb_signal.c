@@ -346,7 +346,8 @@ static cadre_status read_stream(struct stream *st,
     cadre_status rc;
     CADRE_TRY_OR(open_stream(st, header), fail);
     assert(st->frames > 0); /* more than the skew */
-    st->buffer = malloc((size_t)(PIECE_FRAMES * st->frame_samples + 4) * 4);
+    const int64_t most = st->frames < PIECE_FRAMES ? st->frames : PIECE_FRAMES;
+    st->buffer = malloc((size_t)(most * st->frame_samples + 4) * 4);
     found = malloc((size_t)st->frames * sizeof *found);
     if (!found || !st->buffer) {
         rc = cadre_fail(st->err, CADRE_E_RESOURCE,
