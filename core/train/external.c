@@ -2,6 +2,7 @@
 #include "core/train/external.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -45,13 +46,15 @@ static cadre_status leave_mark(const struct cadre_spec *spec,
     return rc;
 }
 
+/* Without an allocation: it must not stay. */
 static void remove_mark(const struct cadre_spec *spec,
                         const struct cadre_world_terms *terms)
 {
-    char *path = terms->mark[0] ? cadre_path_join(spec->out, terms->mark) : NULL;
-    if (path)
-        unlink(path);
-    free(path);
+    char path[PATH_MAX + sizeof terms->mark];
+    if (!terms->mark[0])
+        return;
+    snprintf(path, sizeof path, "%s/%s", spec->out, terms->mark);
+    unlink(path);
 }
 
 static cadre_status look_for_mark(const struct cadre_spec *spec,
