@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ranks as processes that met over TCP: one is killed, one fails, one is stopped, one
- * ends as it should, and the network is cut. Times are printed, not judged. */
+ * ends as it should, the network is cut, and the machine is overloaded: for 2 s, with
+ * CADRE_TEST_SLOW=2 for an hour. Times are printed, not judged. */
 #include "core/launch/vigil.h"
 
 #include <arpa/inet.h>
 #include <net/if.h>
 #include <netinet/in.h>
+#include <poll.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -24,7 +27,7 @@
 enum { SIZE = 4, LINE = 400 };
 
 static pid_t child[SIZE];
-static int order[SIZE]; /* a byte: e, end; f, fail */
+static int order[SIZE]; /* a byte: e, end; f, fail; s, spin until the end */
 static FILE *said; /* lines of all children */
 static int told; /* where they write them */
 static char where[64];
@@ -54,6 +57,24 @@ static cadre_status open_vigil(const int *fd, int *rank, struct cadre_vigil **ou
     return cadre_vigil_open(&job, out, err);
 }
 
+static void *spin(void *arg)
+{
+    volatile uint64_t spun = 0;
+    for (;;)
+        spun++;
+    return arg;
+}
+
+/* All ranks together keep twice as many threads at work as the machine has cores. */
+static void start_to_spin(void)
+{
+    const long threads = (sysconf(_SC_NPROCESSORS_ONLN) + 1) / 2;
+    pthread_t thread;
+    for (long i = 0; i < threads; i++)
+        if (pthread_create(&thread, NULL, spin, NULL) != 0)
+            _exit(7);
+}
+
 static void run_rank(int rank, int orders)
 {
     struct cadre_secret secret;
@@ -79,6 +100,8 @@ static void run_rank(int rank, int orders)
             _exit(8);
         if (byte == 'f')
             cadre_vigil_tell(vigil, "rank 2: the loss is not finite");
+        if (byte == 's')
+            start_to_spin();
     }
     cadre_vigil_close(vigil);
     put(rank, "", "ended");
@@ -221,6 +244,32 @@ START_TEST(a_stopped_rank_is_not)
 }
 END_TEST
 
+static int load_s(void)
+{
+    const char *slow = getenv("CADRE_TEST_SLOW");
+    return slow && atoi(slow) >= 2 ? 3600 : 2;
+}
+
+/* Nobody is missed where the cores are taken. */
+START_TEST(a_busy_machine_alarms_nobody)
+{
+    double load = 0;
+    int rank;
+    start();
+    for (int r = 0; r < SIZE; r++)
+        ck_assert_int_eq(write(order[r], "s", 1), 1);
+    const double until_s = cadre_now_s() + load_s();
+    for (double left_s; (left_s = until_s - cadre_now_s()) > 0;) {
+        struct pollfd line = {.fd = fileno(said), .events = POLLIN};
+        const bool quiet = poll(&line, 1, (int)(1e3 * left_s) + 1) == 0;
+        ck_assert_msg(quiet, "%s", next(&rank));
+    }
+    ck_assert_int_eq(getloadavg(&load, 1), 1);
+    printf("no alarm in %d s; load at the end: %.1f\n", load_s(), load);
+    end_all(-1);
+}
+END_TEST
+
 static bool set_loopback(bool up)
 {
     struct ifreq request = {0};
@@ -270,5 +319,9 @@ Suite *test_suite(void)
     tcase_add_test(tc, a_cut_network_is_noticed);
     tcase_add_test(tc, alone_there_is_nobody_to_miss);
     suite_add_tcase(s, tc);
+    TCase *busy = tcase_create("busy");
+    tcase_set_timeout(busy, load_s() + 120);
+    tcase_add_test(busy, a_busy_machine_alarms_nobody);
+    suite_add_tcase(s, busy);
     return s;
 }
