@@ -87,6 +87,18 @@ static bool read_page(const char *dir, int rank, struct cadre_rank_seen *seen)
     return ok;
 }
 
+/* Is this how an operation that `op` waits for is posted on another rank? A message's
+ * page has no peer: only between two ranks is it known for which one it is. */
+static bool is_posted_as(const struct cadre_rank_page_op *other,
+                         const struct cadre_rank_verdict_op *op)
+{
+    const bool sends = strcmp(op->kind, "send") == 0;
+    const bool receives = strcmp(op->kind, "recv") == 0;
+    const char *kind = sends ? "recv" : receives ? "send" : op->kind;
+    return strcmp(other->kind, kind) == 0 && strcmp(other->comm, op->comm) == 0 &&
+           (other->ranks == 2 || !(sends || receives));
+}
+
 /* Has the rank posted the operation, which has not ended there? */
 static bool has_posted(const char *dir, int rank,
                        const struct cadre_rank_verdict_op *op)
@@ -100,9 +112,7 @@ static bool has_posted(const char *dir, int rank,
         (void)cadre_rank_events_read(path, event, &n, NULL);
     for (size_t i = 0; i < n && !found; i++)
         found = event[i].state == CADRE_RANK_EVENT_PENDING &&
-                event[i].sequence == op->sequence &&
-                strcmp(event[i].op.kind, op->kind) == 0 &&
-                strcmp(event[i].op.comm, op->comm) == 0;
+                event[i].sequence == op->sequence && is_posted_as(&event[i].op, op);
     free(event);
     free(path);
     return found;
@@ -213,7 +223,7 @@ static enum cadre_rank_verdict_kind glance(const struct cadre_rank_seen *seen)
 
 /* A rank that waits for no other one holds up all that do: the first that is dead or
  * stopped, else the first one which does not wait, and has not posted `op` (NULL:
- * whatever it has posted). False: there is none. */
+ * whatever it has posted). False: there is none. What it does may be unknown. */
 static bool find_root(const char *dir, int self, int missing,
                       const struct cadre_rank_verdict_op *op, int ranks,
                       struct cadre_rank_verdict *out)
@@ -237,7 +247,7 @@ static bool find_root(const char *dir, int self, int missing,
     if (root >= 0 && kind != CADRE_VERDICT_UNKNOWN)
         conclude(kind, root, seen, out);
     free(seen);
-    return kind != CADRE_VERDICT_UNKNOWN;
+    return root >= 0;
 }
 
 static bool is_same_op(const struct cadre_rank_page_op *a,
@@ -264,6 +274,16 @@ static bool is_outvoted(const char *dir, int self, const struct cadre_rank_seen 
     return known && with_me < with_other;
 }
 
+/* Of the asking rank itself, for one that cannot see it. */
+static void look_at_self(const char *dir, int self,
+                         const struct cadre_rank_verdict_op *op,
+                         const struct cadre_rank_seen *seen,
+                         struct cadre_rank_verdict *out)
+{
+    if (!waits(seen) && !has_posted(dir, self, op))
+        conclude(classify(seen, false), self, seen, out);
+}
+
 /* The missing rank waits in another operation. */
 static void settle(const char *dir, int self, int missing, struct cadre_rank_seen *seen,
                    struct cadre_rank_verdict *out)
@@ -283,7 +303,10 @@ void cadre_rank_verdict_find(const char *dir, int self, int missing,
     *out = (struct cadre_rank_verdict){.kind = CADRE_VERDICT_UNKNOWN, .rank = missing};
     if (dir && seen && missing < 0 && read_page(dir, self, seen)) {
         find_root(dir, self, missing, op, seen->head.ranks, out);
-    } else if (dir && seen && missing >= 0 && read_page(dir, missing, seen)) {
+    } else if (dir && seen && missing == self && read_page(dir, self, seen)) {
+        look_at_self(dir, self, op, seen, out);
+    } else if (dir && seen && missing >= 0 && read_page(dir, missing, seen) &&
+               !(op->silent && seen->alive == CADRE_RANK_ELSEWHERE)) {
         const enum cadre_rank_verdict_kind kind =
             classify(seen, has_posted(dir, missing, op));
         if (kind == CADRE_VERDICT_DIFFERENT_CALL)

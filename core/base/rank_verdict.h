@@ -25,6 +25,9 @@ enum cadre_rank_verdict_kind {
 struct cadre_rank_verdict_op {
     const char *kind, *label, *comm; /* as in its page: "world" where it has no name */
     uint64_t sequence;
+    /* Nothing of the missing rank answers: where its process cannot be seen from here,
+     * its page may be older than what it does. */
+    bool silent;
 };
 
 struct cadre_rank_verdict {
@@ -35,8 +38,9 @@ struct cadre_rank_verdict {
 
 /* `missing` has not come to `op`, for which rank `self` waits; -1: it is not known
  * which. `dir` is the run's folder. Where the missing one waits itself for another
- * rank, it is about that one. Takes about 50 ms, in which it looks whether the rank
- * computes. [any thread] */
+ * rank, it is about that one, and unknown where that one cannot be seen from here. A
+ * rank may ask about itself: unknown where it waits, or has posted `op`. Takes about 50
+ * ms, in which it looks whether the rank computes. [any thread] */
 void cadre_rank_verdict_find(const char *dir, int self, int missing,
                              const struct cadre_rank_verdict_op *op,
                              struct cadre_rank_verdict *out);

@@ -97,7 +97,7 @@ struct cadre_comm_context {
     void (*note)(struct cadre_comm *, const struct cadre_comm_op *op);
     /* cadre_comm_hang_text (hang.h) from the first cadre_comm_show on; else NULL */
     void (*explain)(const struct cadre_comm *, const struct cadre_comm_op *op,
-                    int missing, char *text, size_t size);
+                    int missing, bool silent, char *text, size_t size);
 };
 
 struct cadre_comm_backend {

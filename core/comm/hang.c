@@ -9,7 +9,7 @@
 #include "core/base/rank_verdict.h"
 
 void cadre_comm_hang_text(const struct cadre_comm *comm, const struct cadre_comm_op *op,
-                          int missing, char *text, size_t size)
+                          int missing, bool silent, char *text, size_t size)
 {
     struct cadre_comm_context *context = comm->context;
     const struct cadre_rank_verdict_op waited = {
@@ -17,6 +17,7 @@ void cadre_comm_hang_text(const struct cadre_comm *comm, const struct cadre_comm
         .label = cadre_comm_op_label(op),
         .comm = comm->name ? comm->name : "world",
         .sequence = op->sequence,
+        .silent = silent,
     };
     struct cadre_rank_verdict verdict;
     text[0] = '\0';

@@ -8,8 +8,9 @@
 #include "core/comm/backend.h"
 
 /* "; stopped: rank 2 (process 812) ...", for the end of a line; "" where nothing is
- * known. `missing` is the world rank that is waited for, -1: not known. [any thread] */
+ * known. `missing` is the world rank that is waited for, -1: not known; `silent`: it
+ * does not answer. The own rank: what it does, for another one. [any thread] */
 void cadre_comm_hang_text(const struct cadre_comm *comm, const struct cadre_comm_op *op,
-                          int missing, char *text, size_t size);
+                          int missing, bool silent, char *text, size_t size);
 
 #endif

@@ -316,7 +316,7 @@ END_TEST
 
 START_TEST(nothing_is_known_without_pages)
 {
-    const struct cadre_rank_verdict_op op = {"all_reduce", "x", "world", 1};
+    const struct cadre_rank_verdict_op op = {"all_reduce", "x", "world", 1, false};
     struct cadre_rank_verdict verdict;
     cadre_rank_verdict_find("/nonexistent", 0, 1, &op, &verdict);
     ck_assert_int_eq(verdict.kind, CADRE_VERDICT_UNKNOWN);
@@ -328,6 +328,92 @@ START_TEST(nothing_is_known_without_pages)
 }
 END_TEST
 
+static struct cadre_rank_page *open_page(const char *dir, int rank)
+{
+    const struct cadre_rank_page_request request = {.dir = dir,
+                                                    .rank = rank,
+                                                    .ranks = 2,
+                                                    .name = "n",
+                                                    .stack = "s",
+                                                    .last_step = 9};
+    struct cadre_rank_page *page;
+    ck_assert_int_eq(cadre_rank_page_create(&request, &page, NULL), CADRE_OK);
+    return page;
+}
+
+static uint64_t post(struct cadre_rank_page *page, const char *kind, uint64_t ranks)
+{
+    struct cadre_rank_page_op op = {.posted_s = cadre_now_s(), .ranks = ranks};
+    snprintf(op.kind, sizeof op.kind, "%s", kind);
+    snprintf(op.comm, sizeof op.comm, "pp");
+    const uint64_t shown = cadre_rank_page_posted(page, &op);
+    cadre_rank_page_queued(page, shown, 8);
+    return shown;
+}
+
+/* Rank 0 waits for a message of rank 1; what is said of that one's thread, this one. */
+static enum cadre_rank_verdict_kind verdict_of(const char *dir, int self, bool silent)
+{
+    const struct cadre_rank_verdict_op op = {"recv", "x", "pp", 8, silent};
+    struct cadre_rank_verdict verdict;
+    cadre_rank_verdict_find(dir, self, 1, &op, &verdict);
+    return verdict.kind;
+}
+
+/* A message is posted on the other side as its counterpart, and alike in both
+ * directions. */
+START_TEST(messages_have_two_sides)
+{
+    char *dir = test_tmpdir();
+    struct cadre_rank_page *page[2] = {open_page(dir, 0), open_page(dir, 1)};
+    cadre_rank_page_enter(page[1], CADRE_PHASE_DATA, 0, 0);
+    post(page[1], "recv", 2);
+    ck_assert_int_eq(verdict_of(dir, 0, false), CADRE_VERDICT_DATA);
+    post(page[1], "send", 3);
+    ck_assert_int_eq(verdict_of(dir, 0, false), CADRE_VERDICT_DATA);
+    post(page[1], "send", 2);
+    ck_assert_int_eq(verdict_of(dir, 0, false), CADRE_VERDICT_MISSING_EXIT);
+    cadre_rank_page_close(page[0]);
+    cadre_rank_page_close(page[1]);
+    test_tmpdir_destroy(dir);
+}
+END_TEST
+
+/* A rank speaks of itself where it holds up others. */
+START_TEST(a_rank_speaks_of_itself)
+{
+    char *dir = test_tmpdir();
+    struct cadre_rank_page *page = open_page(dir, 1);
+    cadre_rank_page_state(page, CADRE_RANK_SAVING);
+    ck_assert_int_eq(verdict_of(dir, 1, false), CADRE_VERDICT_DISK);
+    const uint64_t shown = post(page, "recv", 2);
+    ck_assert_int_eq(verdict_of(dir, 1, false), CADRE_VERDICT_DISK);
+    cadre_rank_page_enter(page, CADRE_PHASE_COMM, 0, 0);
+    ck_assert_int_eq(verdict_of(dir, 1, false), CADRE_VERDICT_UNKNOWN);
+    cadre_rank_page_ended(page, shown, 0);
+    ck_assert_int_eq(verdict_of(dir, 1, false), CADRE_VERDICT_DISK);
+    post(page, "send", 2);
+    ck_assert_int_eq(verdict_of(dir, 1, false), CADRE_VERDICT_UNKNOWN);
+    cadre_rank_page_close(page);
+    test_tmpdir_destroy(dir);
+}
+END_TEST
+
+/* Of a rank elsewhere that does not answer nothing is known, whatever its page says. */
+START_TEST(silence_elsewhere_is_not_judged)
+{
+    char *dir = test_tmpdir();
+    struct cadre_rank_page *page = open_page(dir, 1);
+    cadre_rank_page_enter(page, CADRE_PHASE_DATA, 0, 0);
+    ck_assert_int_eq(verdict_of(dir, 0, true), CADRE_VERDICT_DATA);
+    page->shared->head.pid_namespace ^= 1;
+    ck_assert_int_eq(verdict_of(dir, 0, false), CADRE_VERDICT_DATA);
+    ck_assert_int_eq(verdict_of(dir, 0, true), CADRE_VERDICT_UNKNOWN);
+    cadre_rank_page_close(page);
+    test_tmpdir_destroy(dir);
+}
+END_TEST
+
 Suite *test_suite(void)
 {
     Suite *s = suite_create("comm/rank_verdict");
@@ -335,6 +421,9 @@ Suite *test_suite(void)
     tcase_set_timeout(t, 600);
     tcase_add_test(t, hangs_are_named);
     tcase_add_test(t, nothing_is_known_without_pages);
+    tcase_add_test(t, messages_have_two_sides);
+    tcase_add_test(t, a_rank_speaks_of_itself);
+    tcase_add_test(t, silence_elsewhere_is_not_judged);
     suite_add_tcase(s, t);
     return s;
 }

@@ -151,7 +151,7 @@ static cadre_status fail_missing(const struct local_await *a, int member, bool g
     const bool entered = cadre_local_note_is(me->segment, rank, a->op);
     cadre_status rc;
     if (!gone && me->context.explain)
-        me->context.explain(&c->base, a->op, rank, what, sizeof what);
+        me->context.explain(&c->base, a->op, rank, false, what, sizeof what);
     if (!a->phase)
         rc = cadre_local_fail(
             me, "rank %d has not met %s #%llu '%s' of rank %d (step %llu)%s; %s %s%s",

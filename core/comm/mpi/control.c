@@ -16,6 +16,8 @@ enum { TAG_NOTE = 1, TAG_BEAT = 2 };
 #define TELL_S 1.0 /* time for the others to receive a failure */
 #define LINGER_S 0.1 /* a receiver of a failure serves other reporters so long */
 #define ASK_AT 0.75 /* of the time limit: then all ranks are asked where they are */
+#define ANSWER_IN 0.125 /* of it at least: this rank may have been stopped itself */
+#define DOING_S 1.0 /* what a rank does is looked at no more often */
 #define BEAT_S 1.0
 #define LOST_AT 0.25 /* of the time limit, without a heartbeat, but */
 #define LOST_S 15.0 /* not before */
@@ -100,6 +102,35 @@ static void say_where(const struct mpi_world *w, struct mpi_note *note)
                  (unsigned long long)atomic_load(&w->step));
 }
 
+/* What this rank's thread does, which hosts elsewhere do not see. It is looked at for
+ * 50 ms, so once for all that ask now. */
+static void say_doing(struct mpi_world *w, const struct mpi_note *question,
+                      struct mpi_note *note)
+{
+    struct mpi_control *c = &w->control;
+    struct cadre_comm about = {.context = &w->context};
+    struct cadre_comm_op op = {.kind = question->kind, .sequence = UINT64_MAX};
+    char name[32] = ""; /* of a group that may end meanwhile */
+    const double now = cadre_now_s();
+    if (!w->context.explain)
+        return;
+    pthread_mutex_lock(&w->lock);
+    const struct mpi_group *g = find(w, question->group);
+    if (g) /* or else this rank has no part in it, but may hold it up */
+        op.sequence = question->sequence;
+    if (g && g->base.name) {
+        snprintf(name, sizeof name, "%s", g->base.name);
+        about.name = name;
+    }
+    pthread_mutex_unlock(&w->lock);
+    if (c->doing_s == 0 || now - c->doing_s > DOING_S) {
+        w->context.explain(&about, &op, w->context.rank, false, c->doing,
+                           sizeof c->doing);
+        c->doing_s = now;
+    }
+    snprintf(note->doing, sizeof note->doing, "%s", c->doing);
+}
+
 static void answer(struct mpi_world *w, const struct mpi_note *question)
 {
     struct mpi_note note = *question;
@@ -118,6 +149,7 @@ static void answer(struct mpi_world *w, const struct mpi_note *question)
         note.sequence = queue->began;
     pthread_mutex_unlock(&w->lock);
     say_where(w, &note);
+    say_doing(w, question, &note);
     for (const struct mpi_op *op = w->active; op; op = op->next_active)
         if (op->queue == queue && op->base.sequence == question->sequence) {
             note.kind = (uint32_t)op->base.kind;
@@ -145,6 +177,7 @@ static void ask(struct mpi_world *w, const struct mpi_op *op)
         .nonce = ++q->nonce,
     };
     q->id = op->id;
+    q->asked_s = cadre_now_s();
     memset(q->answered, 0, (size_t)w->context.size * sizeof *q->answered);
     send_all(w, &note);
 }
@@ -179,6 +212,7 @@ static bool take_notes(struct mpi_world *w)
         return false;
     struct mpi_note note = c->incoming;
     note.text[sizeof note.text - 1] = '\0';
+    note.doing[sizeof note.doing - 1] = '\0';
     take_in(w);
     if (note.type == NOTE_FAILURE)
         take_failure(w, &note);
@@ -201,10 +235,10 @@ static void look_at_oldest(struct mpi_world *w)
         q->id = 0;
     if (!op)
         return;
-    double waited_s = cadre_now_s() - op->began_s;
+    const double now_s = cadre_now_s(), waited_s = now_s - op->began_s;
     if (waited_s >= ASK_AT * w->timeout_s && q->id != op->id)
         ask(w, op);
-    if (waited_s < w->timeout_s)
+    if (waited_s < w->timeout_s || now_s - q->asked_s < ANSWER_IN * w->timeout_s)
         return;
     cadre_mpi_late_text(w, op, q, why, sizeof why);
     cadre_mpi_fail(w, op, CADRE_E_COMM, "%s", why);

@@ -14,6 +14,7 @@
 #include "core/comm/comm.h"
 
 #define TEXT_BYTES 1024
+#define DOING_BYTES 336
 
 struct mpi_world;
 struct mpi_op;
@@ -29,6 +30,7 @@ struct mpi_note {
     uint64_t group, sequence, count; /* what a rank is in */
     uint64_t nonce; /* of the question */
     char text[TEXT_BYTES];
+    char doing[DOING_BYTES]; /* of who answers and waits for nobody; else "" */
 };
 
 struct mpi_sent {
@@ -41,6 +43,7 @@ struct mpi_sent {
 struct mpi_inquiry {
     cadre_event id; /* 0: none */
     uint64_t nonce;
+    double asked_s;
     bool *answered; /* (size) */
     struct mpi_note *answers; /* (size) */
 };
@@ -55,6 +58,8 @@ struct mpi_control {
     double beat_s, heard_s; /* heartbeats to next, from previous rank */
     MPI_Request beat_out, beat_in;
     char beat[2];
+    char doing[DOING_BYTES]; /* as it was at doing_s */
+    double doing_s;
     int lost; /* world rank without a heartbeat; -1 for none */
 };
 

@@ -108,13 +108,22 @@ static int list(const struct mpi_op *op, const struct mpi_inquiry *q,
     return first;
 }
 
-/* What rank `r` does, by its status page, at the end of the text. */
-static void explain(const struct mpi_op *op, int r, char *text, size_t size)
+/* What rank `r` does, by its status page, at the end of the text; where that cannot be
+ * seen from here, by its own word, or by that of one which waits for nobody. */
+static void explain(const struct mpi_op *op, const struct mpi_inquiry *q, int r,
+                    char *text, size_t size)
 {
     const struct cadre_comm_context *context = &op->group->world->context;
+    const bool silent = !q->answered[r];
     const size_t n = strlen(text);
-    if (context->explain && n < size)
-        context->explain(&op->group->base, &op->base, r, text + n, size - n);
+    if (!context->explain || n >= size)
+        return;
+    context->explain(&op->group->base, &op->base, r, silent, text + n, size - n);
+    for (int i = -1; !silent && !text[n] && i < context->size; i++) {
+        const int who = i < 0 ? r : i;
+        if (q->answered[who])
+            snprintf(text + n, size - n, "%s", q->answers[who].doing);
+    }
 }
 
 void cadre_mpi_late_text(const struct mpi_world *w, const struct mpi_op *op,
@@ -131,7 +140,7 @@ void cadre_mpi_late_text(const struct mpi_world *w, const struct mpi_op *op,
                  "is cut off; %s "
                  "waited for %g s in %s",
                  who, me, limit, name);
-        explain(op, first, text, size);
+        explain(op, q, first, text, size);
         return;
     }
     first = list(op, q, ABSENT, who, sizeof who);
@@ -141,7 +150,7 @@ void cadre_mpi_late_text(const struct mpi_world *w, const struct mpi_op *op,
             "%s has not entered %s, where %s waited for %g s; last seen in %.200s; "
             "look at its log, or raise comm.timeout",
             who, name, me, limit, q->answers[first].text);
-        explain(op, first, text, size);
+        explain(op, q, first, text, size);
         return;
     }
     first = list(op, q, OTHER, who, sizeof who);

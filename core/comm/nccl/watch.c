@@ -42,7 +42,7 @@ void cadre_nccl_late_text(const struct nccl_op *op, char *text, size_t size)
     char name[256], what[340] = "";
     cadre_nccl_op_text(op, name, sizeof name);
     if (context->explain)
-        context->explain(&op->group->base, &op->base, -1, what, sizeof what);
+        context->explain(&op->group->base, &op->base, -1, false, what, sizeof what);
     snprintf(text, size,
              "%s did not end within %g s, and NCCL reports no error: another rank has "
              "not posted the same, or is gone; look at the other ranks' logs, or raise "
