@@ -5,12 +5,14 @@
 # on them without ssh. Skips where the machine forbids that or there is no MPI. What has to be
 # made is removed at the end; names have this process's number.
 #
-# hosts is the folder of this: agent, hostfile; net the first three numbers of an address.
+# hosts is the folder of this: agent, hostfile; net the first three numbers of an address. Where
+# host_processes is "--pid --fork --mount-proc", no host sees the processes of another.
 # shellcheck disable=SC2154 # tmp, cadre and started are train_lib.sh's
 hosts=$tmp/hosts
 # what MPI keeps until the process ends is no leak of ours
 export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0
 mkdir "$hosts"
+host_processes=${host_processes:-}
 net=10.$((64 + $$ / 256 % 64)).$(($$ % 256))
 
 host_space() { # N: the namespace of host N; 0: of the bridge, where mpirun runs
@@ -54,7 +56,8 @@ make_hosts() {
 #!/bin/sh
 n=\${1##*.}
 shift
-exec setsid -w ip netns exec cadre-$$-\$n unshare -u sh -c "hostname h\$n; exec sh -c '\$*'"
+exec setsid -w ip netns exec cadre-$$-\$n unshare -u $host_processes \\
+    sh -c "hostname h\$n; exec sh -c '\$*'"
 EOF
     chmod +x "$hosts/agent"
 }
