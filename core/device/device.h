@@ -239,6 +239,11 @@ struct cadre_fake_quantize {
     const void *x;
     void *y, *grad;
     bool wide; /* grad's elements are of the wide dtype */
+    /* Of tokens, (rows, 2) of the wide dtype: -least and most of each row, at least 0,
+     * both infinite where a value is not finite. The maximum of those of two parts of a
+     * row is that of both. */
+    void *found; /* written with those of x; NULL: not wanted */
+    const void *range; /* what the grids are made of; NULL: x's own */
 };
 
 /* Dropout (Srivastava et al. 2014) whose mask is a function of (key, sample, position,

@@ -59,6 +59,13 @@ struct cadre_attention cadre_block_attention(const struct cadre_unit *unit,
     return a;
 }
 
+cadre_status cadre_block_complete(const struct cadre_unit *unit, uint32_t point,
+                                  const void *partial, const void *x, void *whole)
+{
+    cadre_status rc = cadre_complete(unit, point, true, partial, whole, unit->C);
+    return rc == CADRE_OK ? cadre_qat_clip_rows(unit, x, whole) : rc;
+}
+
 cadre_status cadre_block_row_split(const struct cadre_unit *unit,
                                    const struct cadre_linear *linear, uint32_t point,
                                    const void *in, void *spare, void *sum)

@@ -30,6 +30,11 @@ struct cadre_attention cadre_block_attention(const struct cadre_unit *unit,
                                              const struct cadre_block *block,
                                              bool backward);
 
+/* whole = redistribution(partial), the gradient of a norm's output x, own rows; clipped
+ * (qat.h) once, as all products that read x clamp it alike. */
+cadre_status cadre_block_complete(const struct cadre_unit *unit, uint32_t point,
+                                  const void *partial, const void *x, void *whole);
+
 /* sum = redistribution(in W): the end of attention and of the MLP, before bias and
  * residual. */
 cadre_status cadre_block_row_split(const struct cadre_unit *unit,

@@ -31,7 +31,7 @@ static struct cadre_block buffers_of(const struct cadre_unit *u,
 }
 
 static struct cadre_linear linear(const struct cadre_unit *u, uint32_t weight,
-                                  const void *x, int64_t in, int64_t out)
+                                  int64_t in, int64_t out)
 {
     return (struct cadre_linear){
         .weight = weight,
@@ -42,39 +42,40 @@ static struct cadre_linear linear(const struct cadre_unit *u, uint32_t weight,
         .out = out,
         .ldx = in,
         .ldy = out,
-        .x = x,
     };
 }
 
-static struct cadre_linear qkv_of(const struct cadre_unit *u,
-                                  const struct cadre_block *b)
+static struct cadre_linear qkv_of(const struct cadre_unit *u)
 {
-    return linear(u, GPT2_QKV_W, b->norm1, u->C, u->Q);
+    return linear(u, GPT2_QKV_W, u->C, u->Q);
 }
 
 static struct cadre_linear proj_of(const struct cadre_unit *u,
                                    const struct cadre_block *b)
 {
-    return linear(u, GPT2_PROJ_W, b->attn, u->A, u->C);
+    struct cadre_linear proj = linear(u, GPT2_PROJ_W, u->A, u->C);
+    proj.x = b->attn;
+    return proj;
 }
 
-static struct cadre_linear fc_of(const struct cadre_unit *u,
-                                 const struct cadre_block *b)
+static struct cadre_linear fc_of(const struct cadre_unit *u)
 {
-    return linear(u, GPT2_FC_W, b->norm2, u->C, u->F);
+    return linear(u, GPT2_FC_W, u->C, u->F);
 }
 
 static struct cadre_linear out_of(const struct cadre_unit *u,
                                   const struct cadre_block *b)
 {
-    return linear(u, GPT2_OUT_W, b->act, u->F, u->C);
+    struct cadre_linear out = linear(u, GPT2_OUT_W, u->F, u->C);
+    out.x = b->act;
+    return out;
 }
 
 /* y = x1 + the MLP of norm2. */
 static cadre_status mlp_forward(const struct cadre_unit *u, const struct cadre_block *b,
                                 const struct cadre_experts *experts, void *y)
 {
-    struct cadre_linear fc = fc_of(u, b), out = out_of(u, b);
+    struct cadre_linear fc = fc_of(u), out = out_of(u, b);
     const void *in;
     if (u->model->config.experts > 0) {
         CADRE_TRY(cadre_experts_forward(u, experts, b, y));
@@ -92,7 +93,7 @@ static cadre_status forward(const struct cadre_unit *u, const void *x, void *y)
 {
     struct cadre_experts experts;
     struct cadre_block b = buffers_of(u, &experts);
-    struct cadre_linear qkv = qkv_of(u, &b), proj = proj_of(u, &b);
+    struct cadre_linear qkv = qkv_of(u), proj = proj_of(u, &b);
     struct cadre_attention att = cadre_block_attention(u, &b, false);
     const void *in;
 
@@ -114,7 +115,7 @@ static cadre_status mlp_backward_input(const struct cadre_unit *u,
                                        const struct cadre_block *b,
                                        const struct cadre_experts *experts)
 {
-    struct cadre_linear fc = fc_of(u, b), out = out_of(u, b);
+    struct cadre_linear fc = fc_of(u), out = out_of(u, b);
     const struct cadre_linear *in[] = {&fc};
     const void *dy[] = {b->dgate};
     void *partial = cadre_partial(u, b->partial, b->whole);
@@ -122,7 +123,7 @@ static cadre_status mlp_backward_input(const struct cadre_unit *u,
         return cadre_experts_backward_input(u, experts, b, b->whole);
     CADRE_TRY(cadre_linear_bwd_gelu(u, &out, b->dy, b->gate, b->dgate));
     CADRE_TRY(cadre_linear_bwd_inputs(u, in, dy, 1, partial));
-    return cadre_complete(u, CADRE_POINT_MLP_IN, true, partial, b->whole, u->C);
+    return cadre_block_complete(u, CADRE_POINT_MLP_IN, partial, b->norm2, b->whole);
 }
 
 static cadre_status backward_input(const struct cadre_unit *u, const void *x,
@@ -130,7 +131,7 @@ static cadre_status backward_input(const struct cadre_unit *u, const void *x,
 {
     struct cadre_experts experts;
     struct cadre_block b = buffers_of(u, &experts);
-    struct cadre_linear qkv = qkv_of(u, &b), proj = proj_of(u, &b);
+    struct cadre_linear qkv = qkv_of(u), proj = proj_of(u, &b);
     struct cadre_attention att = cadre_block_attention(u, &b, true);
     const struct cadre_linear *in[] = {&qkv};
     const void *dqkv[] = {b.dqkv};
@@ -149,7 +150,7 @@ static cadre_status backward_input(const struct cadre_unit *u, const void *x,
     CADRE_TRY(cadre_segments_attention(u, &att, true));
     CADRE_TRY(cadre_keys_scatter(u, b.dqkv, &b.keys));
     CADRE_TRY(cadre_linear_bwd_inputs(u, in, dqkv, 1, partial));
-    CADRE_TRY(cadre_complete(u, CADRE_POINT_ATTN_IN, true, partial, b.whole, u->C));
+    CADRE_TRY(cadre_block_complete(u, CADRE_POINT_ATTN_IN, partial, b.norm1, b.whole));
     const struct cadre_norm_bwd norm1 = {
         x, b.stats1, b.whole, cadre_own_rows(u, b.dx1), dx, b.norm_parts};
     return cadre_norm_layer_bwd(u, GPT2_LN1_W, &norm1);
@@ -159,7 +160,7 @@ static cadre_status mlp_backward_weight(const struct cadre_unit *u,
                                         const struct cadre_block *b,
                                         const struct cadre_experts *experts)
 {
-    struct cadre_linear fc = fc_of(u, b), out = out_of(u, b);
+    struct cadre_linear fc = fc_of(u), out = out_of(u, b);
     const void *in;
     if (u->model->config.experts > 0)
         return cadre_experts_backward_weight(u, experts, b);
@@ -172,7 +173,7 @@ static cadre_status backward_weight(const struct cadre_unit *u, const void *x)
 {
     struct cadre_experts experts;
     struct cadre_block b = buffers_of(u, &experts);
-    struct cadre_linear qkv = qkv_of(u, &b), proj = proj_of(u, &b);
+    struct cadre_linear qkv = qkv_of(u), proj = proj_of(u, &b);
     const void *in;
     (void)x;
     CADRE_TRY(mlp_backward_weight(u, &b, &experts));

@@ -26,6 +26,12 @@ static uint32_t split_of(const struct cadre_unit *unit,
     return unit->model->params[unit->first + linear->weight].split;
 }
 
+bool cadre_linear_is_row_split(const struct cadre_unit *unit,
+                               const struct cadre_linear *linear)
+{
+    return split_of(unit, linear) == CADRE_SHARD_ROW;
+}
+
 static cadre_status product_fwd(const struct cadre_unit *unit,
                                 const struct cadre_linear *linear, const void *x,
                                 void *y, enum cadre_epilogue epilogue, void *aux)
@@ -44,11 +50,12 @@ static cadre_status product_fwd(const struct cadre_unit *unit,
         .ldc = linear->ldy,
         .epilogue = epilogue,
         .aux = aux,
-        .parts = split_of(unit, linear) == CADRE_SHARD_ROW ? unit->model->parts : 0,
+        .parts = cadre_linear_is_row_split(unit, linear) ? unit->model->parts : 0,
     };
     if (epilogue != CADRE_EPILOGUE_NONE)
         gemm.bias = cadre_unit_param(unit, (uint32_t)linear->bias);
-    CADRE_TRY(cadre_qat_weight(unit, linear, &gemm.b));
+    CADRE_TRY(cadre_qat_weight(unit, linear, 0, &gemm.b));
+    CADRE_TRY(cadre_qat_range(unit, linear, x));
     CADRE_TRY(cadre_qat_input(unit, linear, x, &gemm.a));
     if (cadre_lora_is_term(unit, linear)) {
         terms[0] = (struct cadre_gemm_term){.a = gemm.a,
@@ -132,8 +139,9 @@ static cadre_status sum_in_parts(const struct cadre_unit *unit,
     sum.parts = unit->model->parts;
     sum.terms = terms;
     sum.k = 0;
-    for (int i = 0; i < n; i++) {
-        const struct cadre_gemm gemm = input_product(unit, linear[i], dy[i], dx);
+    for (int64_t i = 0, at = 0; i < n; at += linear[i]->in * linear[i]->out, i++) {
+        struct cadre_gemm gemm = input_product(unit, linear[i], dy[i], dx);
+        CADRE_TRY(cadre_qat_weight(unit, linear[i], at, &gemm.b));
         append_terms(unit, &gemm, split_of(unit, linear[i]) == CADRE_SHARD_QKV, &sum,
                      terms);
         if (!cadre_lora_adapts(unit, linear[i]))
@@ -145,6 +153,20 @@ static cadre_status sum_in_parts(const struct cadre_unit *unit,
     return unit->ops->gemm(unit->device, &sum);
 }
 
+/* dx = beta * dx + dy W^T, clipped nowhere. */
+static cadre_status add_input(const struct cadre_unit *unit,
+                              const struct cadre_linear *linear, const void *dy,
+                              void *dx, int beta)
+{
+    struct cadre_gemm gemm = input_product(unit, linear, dy, dx);
+    gemm.beta = beta;
+    CADRE_TRY(cadre_qat_weight(unit, linear, 0, &gemm.b));
+    CADRE_TRY(unit->ops->gemm(unit->device, &gemm));
+    return cadre_lora_adapts(unit, linear)
+               ? cadre_lora_bwd_input(unit, linear, dy, dx, NULL)
+               : CADRE_OK;
+}
+
 cadre_status cadre_linear_bwd_inputs(const struct cadre_unit *unit,
                                      const struct cadre_linear *const linear[],
                                      const void *const dy[], int n, void *dx)
@@ -152,7 +174,7 @@ cadre_status cadre_linear_bwd_inputs(const struct cadre_unit *unit,
     if (unit->model->parts > 0 && is_cut(split_of(unit, linear[0])))
         return sum_in_parts(unit, linear, dy, n, dx);
     for (int i = 0; i < n; i++)
-        CADRE_TRY(cadre_linear_bwd_input(unit, linear[i], dy[i], dx, i > 0));
+        CADRE_TRY(add_input(unit, linear[i], dy[i], dx, i > 0));
     return CADRE_OK;
 }
 
@@ -160,14 +182,9 @@ cadre_status cadre_linear_bwd_input(const struct cadre_unit *unit,
                                     const struct cadre_linear *linear, const void *dy,
                                     void *dx, int beta)
 {
-    struct cadre_gemm gemm = input_product(unit, linear, dy, dx);
-    gemm.beta = beta;
-    CADRE_TRY(cadre_qat_weight(unit, linear, &gemm.b));
-    CADRE_TRY(unit->ops->gemm(unit->device, &gemm));
-    if (cadre_qat_quantises(unit))
-        return cadre_qat_clip_input(unit, linear, dx);
-    return cadre_lora_adapts(unit, linear)
-               ? cadre_lora_bwd_input(unit, linear, dy, dx, NULL)
+    CADRE_TRY(add_input(unit, linear, dy, dx, beta));
+    return cadre_linear_is_row_split(unit, linear)
+               ? cadre_qat_clip_input(unit, linear, dx)
                : CADRE_OK;
 }
 

@@ -16,19 +16,24 @@ struct cadre_linear {
     bool conv1d;
     int64_t rows, in, out;
     int64_t ldx, ldy; /* also of dx and dy */
-    const void *x; /* of a block's product: its input, which qat.c reads in backward */
+    const void *x; /* input of a row-split product, which qat.c reads in backward */
 };
+
+/* Does tensor parallelism cut the product's inputs? */
+bool cadre_linear_is_row_split(const struct cadre_unit *unit,
+                               const struct cadre_linear *linear);
 
 /* y = x W, then the epilogue with this product's bias; aux as in struct cadre_gemm. */
 cadre_status cadre_linear_fwd(const struct cadre_unit *unit,
                               const struct cadre_linear *linear, const void *x, void *y,
                               enum cadre_epilogue epilogue, void *aux);
-/* dx = beta * dx + dy W^T */
+/* dx = beta * dx + dy W^T; of a row-split product clipped (qat.h) */
 cadre_status cadre_linear_bwd_input(const struct cadre_unit *unit,
                                     const struct cadre_linear *linear, const void *dy,
                                     void *dx, int beta);
 /* dx = the sum of the products dy[i] W^T of n, up to CADRE_GEMM_TERMS. Where sums are
- * made in parts, all belong to a part before parts are added. */
+ * made in parts, all belong to a part before parts are added. They are not row-split,
+ * and the caller clips dx once it is complete. */
 cadre_status cadre_linear_bwd_inputs(const struct cadre_unit *unit,
                                      const struct cadre_linear *const linear[],
                                      const void *const dy[], int n, void *dx);

@@ -30,8 +30,8 @@ static uint32_t place(const struct cadre_unit *u, uint32_t row)
     return cadre_llama_place(&u->model->config, row);
 }
 
-static struct cadre_linear linear(const struct cadre_unit *u, uint32_t row,
-                                  const void *x, int64_t in, int64_t out)
+static struct cadre_linear linear(const struct cadre_unit *u, uint32_t row, int64_t in,
+                                  int64_t out)
 {
     return (struct cadre_linear){
         .weight = place(u, row),
@@ -41,7 +41,6 @@ static struct cadre_linear linear(const struct cadre_unit *u, uint32_t row,
         .out = out,
         .ldx = in,
         .ldy = out,
-        .x = x,
     };
 }
 
@@ -51,13 +50,12 @@ struct packed {
     int64_t offset;
 };
 
-static void packed_of(const struct cadre_unit *u, const struct cadre_block *b,
-                      struct packed qkv[3])
+static void packed_of(const struct cadre_unit *u, struct packed qkv[3])
 {
     int64_t KV = u->G * u->D;
-    qkv[0] = (struct packed){linear(u, LLAMA_Q_W, b->norm1, u->C, u->A), 0};
-    qkv[1] = (struct packed){linear(u, LLAMA_K_W, b->norm1, u->C, KV), u->A};
-    qkv[2] = (struct packed){linear(u, LLAMA_V_W, b->norm1, u->C, KV), u->A + KV};
+    qkv[0] = (struct packed){linear(u, LLAMA_Q_W, u->C, u->A), 0};
+    qkv[1] = (struct packed){linear(u, LLAMA_K_W, u->C, KV), u->A};
+    qkv[2] = (struct packed){linear(u, LLAMA_V_W, u->C, KV), u->A + KV};
     for (int i = 0; i < 3; i++) {
         qkv[i].linear.ldy = u->Q;
         if (u->model->config.qkv_bias) /* the next parameter */
@@ -67,25 +65,27 @@ static void packed_of(const struct cadre_unit *u, const struct cadre_block *b,
 
 static struct cadre_linear o_of(const struct cadre_unit *u, const struct cadre_block *b)
 {
-    return linear(u, LLAMA_O_W, b->attn, u->A, u->C);
+    struct cadre_linear o = linear(u, LLAMA_O_W, u->A, u->C);
+    o.x = b->attn;
+    return o;
 }
 
-static struct cadre_linear gate_of(const struct cadre_unit *u,
-                                   const struct cadre_block *b)
+static struct cadre_linear gate_of(const struct cadre_unit *u)
 {
-    return linear(u, LLAMA_GATE_W, b->norm2, u->C, u->F);
+    return linear(u, LLAMA_GATE_W, u->C, u->F);
 }
 
-static struct cadre_linear up_of(const struct cadre_unit *u,
-                                 const struct cadre_block *b)
+static struct cadre_linear up_of(const struct cadre_unit *u)
 {
-    return linear(u, LLAMA_UP_W, b->norm2, u->C, u->F);
+    return linear(u, LLAMA_UP_W, u->C, u->F);
 }
 
 static struct cadre_linear down_of(const struct cadre_unit *u,
                                    const struct cadre_block *b)
 {
-    return linear(u, LLAMA_DOWN_W, b->act, u->F, u->C);
+    struct cadre_linear down = linear(u, LLAMA_DOWN_W, u->F, u->C);
+    down.x = b->act;
+    return down;
 }
 
 /* Rotate (or rotate back) the q and k parts of packed rows; they are adjacent heads. */
@@ -101,7 +101,7 @@ static cadre_status make_qkv(const struct cadre_unit *u, const struct cadre_bloc
     const bool norm = u->model->config.qk_norm;
     void *const beside[3] = {b->head_norm.q, b->head_norm.k, NULL};
     struct packed qkv[3];
-    packed_of(u, b, qkv);
+    packed_of(u, qkv);
     for (int i = 0; i < 3; i++) {
         struct cadre_linear product = qkv[i].linear;
         void *out = cadre_unit_at(u, b->qkv, qkv[i].offset);
@@ -121,7 +121,7 @@ static cadre_status qkv_backward_weight(const struct cadre_unit *u,
                                         const struct cadre_block *b, const void *in)
 {
     struct packed qkv[3];
-    packed_of(u, b, qkv);
+    packed_of(u, qkv);
     for (int i = 3; i-- > 0;) {
         struct cadre_linear product = qkv[i].linear;
         const void *dy = cadre_unit_at(u, b->dqkv, qkv[i].offset);
@@ -139,7 +139,7 @@ static cadre_status qkv_backward_weight(const struct cadre_unit *u,
 static cadre_status forward(const struct cadre_unit *u, const void *x, void *y)
 {
     struct cadre_block b = buffers_of(u);
-    struct cadre_linear o = o_of(u, &b), gate = gate_of(u, &b), up = up_of(u, &b),
+    struct cadre_linear o = o_of(u, &b), gate = gate_of(u), up = up_of(u),
                         down = down_of(u, &b);
     struct cadre_attention att = cadre_block_attention(u, &b, false);
     const void *in;
@@ -169,7 +169,7 @@ static cadre_status forward(const struct cadre_unit *u, const void *x, void *y)
 static cadre_status mlp_backward(const struct cadre_unit *u,
                                  const struct cadre_block *b, void *dx1)
 {
-    struct cadre_linear gate = gate_of(u, b), up = up_of(u, b), down = down_of(u, b);
+    struct cadre_linear gate = gate_of(u), up = up_of(u), down = down_of(u, b);
     const struct cadre_linear *in[] = {&gate, &up};
     const void *dy[] = {b->dgate, b->dup};
     void *partial = cadre_partial(u, b->partial, b->whole);
@@ -177,7 +177,7 @@ static cadre_status mlp_backward(const struct cadre_unit *u,
     CADRE_TRY(u->ops->swiglu_bwd(u->device, u->dtype, b->gate, b->up, b->wide, b->dgate,
                                  b->dup, u->N * u->F));
     CADRE_TRY(cadre_linear_bwd_inputs(u, in, dy, 2, partial));
-    CADRE_TRY(cadre_complete(u, CADRE_POINT_MLP_IN, true, partial, b->whole, u->C));
+    CADRE_TRY(cadre_block_complete(u, CADRE_POINT_MLP_IN, partial, b->norm2, b->whole));
     const struct cadre_norm_bwd norm2 = {
         b->x1, b->stats2, b->whole, cadre_own_rows(u, b->dy), dx1, b->norm_parts};
     return cadre_norm_layer_bwd(u, place(u, LLAMA_NORM2_W), &norm2);
@@ -193,7 +193,7 @@ static cadre_status backward_input(const struct cadre_unit *u, const void *x,
     void *dx1 = u->model->rows_sharded ? dx : b.dx1;
     struct packed qkv[3];
     const void *all;
-    packed_of(u, &b, qkv);
+    packed_of(u, qkv);
 
     CADRE_TRY(cadre_gather_copy(u, CADRE_POINT_MLP_OUT, dy, b.dy));
     CADRE_TRY(mlp_backward(u, &b, dx1));
@@ -211,7 +211,7 @@ static cadre_status backward_input(const struct cadre_unit *u, const void *x,
         dqkv[i] = cadre_unit_at(u, b.dqkv, qkv[i].offset);
     }
     CADRE_TRY(cadre_linear_bwd_inputs(u, in, dqkv, 3, partial));
-    CADRE_TRY(cadre_complete(u, CADRE_POINT_ATTN_IN, true, partial, b.whole, u->C));
+    CADRE_TRY(cadre_block_complete(u, CADRE_POINT_ATTN_IN, partial, b.norm1, b.whole));
     const struct cadre_norm_bwd norm1 = {
         x, b.stats1, b.whole, cadre_own_rows(u, b.dx1), dx, b.norm_parts};
     return cadre_norm_layer_bwd(u, LLAMA_NORM1_W, &norm1);
@@ -220,7 +220,7 @@ static cadre_status backward_input(const struct cadre_unit *u, const void *x,
 static cadre_status backward_weight(const struct cadre_unit *u, const void *x)
 {
     struct cadre_block b = buffers_of(u);
-    struct cadre_linear o = o_of(u, &b), gate = gate_of(u, &b), up = up_of(u, &b),
+    struct cadre_linear o = o_of(u, &b), gate = gate_of(u), up = up_of(u),
                         down = down_of(u, &b);
     const void *in;
     (void)x;

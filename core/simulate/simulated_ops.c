@@ -370,7 +370,8 @@ static cadre_status fake_quantize(struct cadre_device *device,
 {
     const double count = (double)a->rows * (double)a->columns;
     const uint32_t grad = a->wide ? cadre_dtype_wide(a->dtype) : a->dtype;
-    return cadre_simulated_pass(device, count * (2 * size_of(a->dtype) +
+    const int reads = (a->found || !a->range) + (a->y || a->grad);
+    return cadre_simulated_pass(device, count * (reads * size_of(a->dtype) +
                                                  (a->y ? size_of(a->dtype) : 0) +
                                                  (a->grad ? 2 * size_of(grad) : 0)));
 }

@@ -61,7 +61,9 @@
 #define CADRE_POINT_MLP_IN 3u /* backward: sum of dX */
 #define CADRE_POINT_MLP_OUT 4u /* forward: as ATTN_OUT */
 #define CADRE_POINT_HEAD_IN 5u /* backward: sum of dX */
-#define CADRE_POINT_LOSS_MAX 6u /* forward: (rows, 1), maximum of the logits */
+/* forward: (rows, 1), maximum of the logits; in blocks, of quantised products, (rows,
+ * 2), -least and most of a token, infinite where a value is not finite */
+#define CADRE_POINT_LOSS_MAX 6u
 /* forward: (2, rows), sums of exponentials, then the target's logit; of training on
  * pairs (3, rows), then sums of logits; backward, under run.exact_parts: a norm's
  * gradients (1 or 2, channels) where rows are sharded, an adapter's matrix that is not

@@ -36,7 +36,7 @@ struct cadre_self {
 static const char *const labels[] = {
     "tensor embedding out", "tensor attention in", "tensor attention out",
     "tensor MLP in",        "tensor MLP out",      "tensor head in",
-    "tensor loss maximum",  "tensor loss sum",
+    "tensor maximum",       "tensor loss sum",
 };
 #define N_POINTS (sizeof labels / sizeof *labels)
 

@@ -3,8 +3,8 @@
 # run.exact_parts = P: tensor has the bits of `single`, of losses, gradient norms, parameters and
 # optimizer states, whatever its size and whatever it is stacked with; GPT-2 and Llama form, tied
 # and untied, grouped queries, sharded rows, recomputed blocks, every precision, sizes that are odd
-# on a rank, three micro-batches, clipping, adapters of every weight. Where P does not fit, one line says why; a resume under
-# another P says so.
+# on a rank, three micro-batches, clipping, adapters of every weight, rounded products. Where P does
+# not fit, one line says why; a resume under another P says so.
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/train_lib.sh"
 
@@ -37,6 +37,7 @@ each() {
 
 three="train.global_batch=6" # micro-batches of 2
 lora="tune.method=lora tune.targets=all tune.rank=3"
+qat="tune.method=qat tune.group=3"
 # shellcheck disable=SC2086 # words
 {
     each gpt2-2 "tensor:2 tensor:2+" $gpt2 run.exact_parts=2 $three
@@ -50,6 +51,10 @@ lora="tune.method=lora tune.targets=all tune.rank=3"
     each gpt2-lora "tensor:2 tensor:4+ pipeline:2,tensor:2" $gpt2 run.exact_parts=4 $lora $three
     each llama-lora "tensor:2+ tensor:4 zero:2,tensor:2" $llama run.exact_parts=4 $lora \
         train.precision=bf16 zero.stage=3
+    each gpt2-qat "tensor:2 tensor:4+ pipeline:2,tensor:2" $gpt2 run.exact_parts=4 $qat $three \
+        train.precision=bf16
+    each llama-qat "tensor:2+ tensor:4 zero:2,tensor:2" $llama run.exact_parts=4 $qat zero.stage=3 \
+        train.recompute=block
     if [ "$slow" = 1 ]; then
         each six "tensor:3 tensor:6 tensor:3+" $gpt2 run.exact_parts=6 model.heads=6 \
             model.vocab=258

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Quantization-aware training: PyTorch's losses, the same bits under every strategy, a resume,
-# rounded models, and what is refused.
+# Quantization-aware training: PyTorch's losses, the same bits under every strategy and, but for
+# rounding, under tensor, a resume, rounded models, and what is refused.
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/train_lib.sh"
 
@@ -76,6 +76,27 @@ train llama full 0 run.exact=yes tune.method=full tune.group=256
 ! diff <(losses llama-exact) <(losses full) >"$tmp/diff" || fail "qat changes nothing"
 train llama half 0 train.precision=bf16
 
+# ---- tensor ranks, and sums in parts, but for rounding: in fp64, as in fp32 a code may be
+# rounded the other way. The bits of parts are test_train_exact_parts.sh's ----
+rows=tensor.sequence_parallel=yes
+parts="run.exact=yes run.exact_parts=2"
+stacks=("single $parts" tensor:2 "tensor:2 $rows"
+    "zero:2,tensor:2 zero.stage=3 train.recompute=block"
+    "pipeline:2,tensor:2 $rows pipeline.schedule=zb-h1")
+[ "$lean" = 0 ] || stacks=("single $parts" "tensor:2 $rows")
+near=(train.precision=fp64 tune.group=4 optim.name=sgd optim.lr=0.1)
+for form in gpt2 llama; do
+    train $form whole 0 "${near[@]}"
+    for stack in "${stacks[@]}"; do
+        # shellcheck disable=SC2046,SC2086
+        train $form shared 0 "${near[@]}" "strategy.stack=${stack%% *}" \
+            $(cut -s -d ' ' -f 2- <<<"$stack")
+        close_to whole shared 1e-10 1e-10
+        rm -r "${tmp:?}/shared"
+    done
+    rm -r "${tmp:?}/whole"
+done
+
 # ---- a resume under other strategies ----
 train llama on 0 run.exact=yes train.steps=2 strategy.stack=ddp:2
 train llama on 0 run.exact=yes train.steps=3 checkpoint.resume=auto strategy.stack=zero:2 \
@@ -118,14 +139,16 @@ refused group "tune.group = 8 .* is of quantization, but tune.method = full" tun
 refused rank "tune.rank = 4 .* is of adapters, but tune.method = qat" tune.method=qat \
     tune.rank=4
 refused base "tune.base = nf4 is of frozen weights" tune.method=qat tune.base=nf4
-refused tensor "tune.method = qat over 2 tensor ranks" tune.method=qat strategy.stack=tensor:2
-refused parts "run.exact_parts = 2 with tune.method = qat" tune.method=qat run.exact=yes \
-    run.exact_parts=2
+refused cut "tune.group = 256 over 2 tensor ranks, expected a divisor of 16, .* of the 32 inputs of \
+attention's output" tune.method=qat strategy.stack=tensor:2
+refused hidden "tune.group = 8 over 2 tensor ranks, expected a divisor of 18, .* of the 36 inputs of \
+the MLP's last product" tune.method=qat tune.group=8 model.hidden=36 strategy.stack=tensor:2
 refused experts "tune.method = qat with model.experts" tune.method=qat model.experts=2
 refused small "tune.group: expected a whole number from 2 .*found .1" tune.method=qat tune.group=1
 
 # ---- memory: as --dry-run says ----
-for stack in single "zero:2 zero.stage=3" pipeline:2; do
+for stack in single "zero:2 zero.stage=3" pipeline:2 "tensor:2 tune.group=4 $rows" \
+    "tensor:2 tune.group=4 $parts"; do
     # shellcheck disable=SC2046,SC2086
     settings "strategy.stack=${stack%% *}" $(cut -s -d ' ' -f 2- <<<"$stack")
     runs dry 0 "$cadre" train "$tmp/llama.ini" --out "$tmp/dry" --dry-run "${sets[@]}"

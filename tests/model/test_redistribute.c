@@ -266,6 +266,22 @@ START_TEST(shard_rows)
 }
 END_TEST
 
+/* Rounded products: the ranges of what enters a row-split one are of all ranks. */
+START_TEST(quantised)
+{
+    for (int arch = CADRE_ARCH_GPT2; arch <= CADRE_ARCH_LLAMA; arch++)
+        for (int sharded = 0; sharded < 2; sharded++) {
+            struct cadre_model_config config = test_small_model((enum cadre_arch)arch);
+            config.heads = config.kv_heads = 2;
+            config.tied = true;
+            config.qat.group = 4;
+            struct group group = check_rows(&config, 2, sharded, 3, 7);
+            ck_assert_int_eq(group.calls[CADRE_POINT_LOSS_MAX][0], 1 + 2 * 2);
+            ck_assert_int_eq(group.calls[CADRE_POINT_LOSS_MAX][1], 0);
+        }
+}
+END_TEST
+
 /* Embedding and scores are whole on every rank: only the blocks have redistributions.
  */
 START_TEST(classifier)
@@ -320,6 +336,7 @@ Suite *test_suite(void)
     tcase_add_test(tc, gpt2);
     tcase_add_test(tc, llama);
     tcase_add_loop_test(tc, shard_rows, CADRE_ARCH_GPT2, CADRE_ARCH_LLAMA + 1);
+    tcase_add_test(tc, quantised);
     tcase_add_test(tc, classifier);
     tcase_add_test(tc, a_failed_redistribution_is_reported);
     suite_add_tcase(s, tc);

@@ -2,6 +2,8 @@
 /* Fake quantization: the grids of core/tensor/fake_quantize.h over rows and groups. */
 #include "core/tensor/fake_quantize.h"
 
+#include <float.h>
+#include <math.h>
 #include <string.h>
 
 #include "core/base/log.h"
@@ -68,15 +70,32 @@ static struct cadre_grid grid_of(const struct cadre_fake_quantize *a,
                         : cadre_grid_int8(least, most, finite);
 }
 
-static struct cadre_grid grid_of_all(const struct cadre_fake_quantize *a,
-                                     struct range *range)
+/* The first lane's becomes that of all. */
+static void join_lanes(struct range *range)
 {
     for (int k = 1; k < LANES; k++) {
         range->least[0] = fminf(range->least[0], range->least[k]);
         range->most[0] = fmaxf(range->most[0], range->most[k]);
         range->bad[0] += range->bad[k];
     }
-    return grid_of(a, range, 0);
+}
+
+/* What lies at `row` of (rows, 2) wide elements: of `range`. */
+static struct cadre_grid grid_given(const struct cadre_fake_quantize *a, int64_t row)
+{
+    float range[2];
+    load(cadre_dtype_wide(a->dtype), a->range, row * 2, 2, range);
+    return cadre_grid_int8(-range[0], range[1],
+                           range[0] <= FLT_MAX && range[1] <= FLT_MAX);
+}
+
+static void store_found(const struct cadre_fake_quantize *a, const struct range *range,
+                        int64_t row)
+{
+    const bool finite = range->bad[0] == 0;
+    const float found[2] = {finite ? 0 - range->least[0] : INFINITY,
+                            finite ? range->most[0] : INFINITY};
+    store(cadre_dtype_wide(a->dtype), a->found, row * 2, 2, found);
 }
 
 static void clear_element(const struct cadre_fake_quantize *a, int64_t at)
@@ -128,27 +147,39 @@ static int64_t least_of(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
+/* Of elements [at, at + n), which are a group, or row `row`, a token. */
+static struct cadre_grid grid_of_run(const struct cadre_fake_quantize *a, int64_t row,
+                                     int64_t at, int64_t n)
+{
+    struct range range;
+    float x[STRIP];
+    if (a->range && !a->found)
+        return grid_given(a, row);
+    clear_range(&range, LANES);
+    for (int64_t i = 0; i < n; i += STRIP) {
+        const int64_t m = least_of(STRIP, n - i);
+        load_lanes(a, at + i, m, x);
+        for (int64_t k = 0; k < m; k += LANES)
+            widen_lanes(&range, 0, x + k);
+    }
+    join_lanes(&range);
+    if (a->found)
+        store_found(a, &range, row);
+    return a->range ? grid_given(a, row) : grid_of(a, &range, 0);
+}
+
 /* Units are groups of rows: a row of tokens is one. */
 static void along(const void *args, int64_t begin, int64_t end)
 {
     const struct cadre_fake_quantize *a = args;
     const int64_t group = a->group > 0 ? a->group : a->columns;
     const int64_t in_row = (a->columns + group - 1) / group;
-    struct range range;
-    float x[STRIP];
     for (int64_t u = begin; u < end; u++) {
         const int64_t from = u % in_row * group;
         const int64_t at = u / in_row * a->columns + from;
         const int64_t n = least_of(group, a->columns - from);
-        clear_range(&range, LANES);
-        for (int64_t i = 0; i < n; i += STRIP) {
-            const int64_t m = least_of(STRIP, n - i);
-            load_lanes(a, at + i, m, x);
-            for (int64_t k = 0; k < m; k += LANES)
-                widen_lanes(&range, 0, x + k);
-        }
-        const struct cadre_grid grid = grid_of_all(a, &range);
-        for (int64_t i = 0; i < n; i += STRIP)
+        const struct cadre_grid grid = grid_of_run(a, u / in_row, at, n);
+        for (int64_t i = 0; (a->y || a->grad) && i < n; i += STRIP)
             apply(a, at + i, least_of(STRIP, n - i), &grid, 0);
     }
 }

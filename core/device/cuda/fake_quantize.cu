@@ -59,16 +59,11 @@ __device__ static void apply(grid g, const T *x, T *y, void *grad, int bytes,
         y[at] = narrow<T>((wide_t<T>)((kept - g.zero + 0.0f) * g.scale));
 }
 
-/* A block has a group of a row. */
-template <class T> __global__ void fake_along(struct cadre_fake_quantize a, int bytes)
+/* -least and most of n elements from x[at] on, infinite where one is not finite. */
+template <class T>
+__device__ static void range_of(const T *x, int64_t at, int64_t n, float *range,
+                                float *room)
 {
-    __shared__ float room[32];
-    const T *x = (const T *)a.x;
-    const int64_t group = a.group > 0 ? a.group : a.columns;
-    const int64_t in_row = (a.columns + group - 1) / group;
-    const int64_t from = blockIdx.x % in_row * group;
-    const int64_t at = blockIdx.x / in_row * a.columns + from;
-    const int64_t n = a.columns - from < group ? a.columns - from : group;
     float low = 0, most = 0, bad = 0;
     for (int64_t i = threadIdx.x; i < n; i += THREADS) {
         const float v = load(x, at + i);
@@ -79,8 +74,33 @@ template <class T> __global__ void fake_along(struct cadre_fake_quantize a, int 
     low = block_max(low, room);
     most = block_max(most, room);
     bad = block_max(bad, room);
-    const grid g = grid_of(a.group > 0, bad > 0 ? NAN : -low, most);
-    for (int64_t i = threadIdx.x; i < n; i += THREADS)
+    range[0] = bad > 0 ? INFINITY : low;
+    range[1] = bad > 0 ? INFINITY : most;
+}
+
+/* A block has a group of a row. */
+template <class T> __global__ void fake_along(struct cadre_fake_quantize a, int bytes)
+{
+    __shared__ float room[32];
+    const T *x = (const T *)a.x;
+    const wide_t<T> *given = (const wide_t<T> *)a.range;
+    wide_t<T> *found = (wide_t<T> *)a.found;
+    const int64_t group = a.group > 0 ? a.group : a.columns;
+    const int64_t in_row = (a.columns + group - 1) / group;
+    const int64_t from = blockIdx.x % in_row * group;
+    const int64_t at = blockIdx.x / in_row * a.columns + from;
+    const int64_t n = a.columns - from < group ? a.columns - from : group;
+    const int64_t row = blockIdx.x / in_row;
+    float range[2];
+    if (found || !given)
+        range_of(x, at, n, range, room);
+    for (int i = (int)threadIdx.x; found && i < 2; i += THREADS)
+        found[row * 2 + i] = (wide_t<T>)range[i];
+    for (int i = 0; given && i < 2; i++)
+        range[i] = (float)given[row * 2 + i];
+    const bool finite = range[0] <= FLT_MAX && range[1] <= FLT_MAX;
+    const grid g = grid_of(a.group > 0, finite ? -range[0] : NAN, range[1]);
+    for (int64_t i = threadIdx.x; (a.y || a.grad) && i < n; i += THREADS)
         apply(g, x, (T *)a.y, a.grad, bytes, at + i);
 }
 

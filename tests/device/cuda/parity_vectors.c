@@ -13,6 +13,7 @@ struct vector {
     int call;
     int64_t group; /* of fake_quantize, as the next two */
     bool down, wide;
+    bool found, given; /* of tokens: ranges are p[3] */
 };
 
 enum { AXPBY, MUL, RSQRT, TRANSPOSE, COPY_ROWS, ENCODE, DECODE, NF4, FAKE };
@@ -45,16 +46,18 @@ static cadre_status run(struct cadre_device *device, uint32_t t, void **p,
     case NF4:
         return ops->nf4_decode(device, p[0], p[1], NF4_FIRST, t, p[2], v->n);
     case FAKE:
-        return ops->fake_quantize(device,
-                                  &(struct cadre_fake_quantize){.dtype = t,
-                                                                .rows = v->n,
-                                                                .columns = v->columns,
-                                                                .group = v->group,
-                                                                .down = v->down,
-                                                                .x = p[0],
-                                                                .y = p[1],
-                                                                .grad = p[2],
-                                                                .wide = v->wide});
+        return ops->fake_quantize(
+            device, &(struct cadre_fake_quantize){.dtype = t,
+                                                  .rows = v->n,
+                                                  .columns = v->columns,
+                                                  .group = v->group,
+                                                  .down = v->down,
+                                                  .x = p[0],
+                                                  .y = p[1],
+                                                  .grad = p[2],
+                                                  .wide = v->wide,
+                                                  .found = v->found ? p[3] : NULL,
+                                                  .range = v->given ? p[3] : NULL});
     default:
         return ops->int8_decode(device, p[0], t, p[1], v->n);
     }
@@ -264,38 +267,44 @@ static void fill_fake(const void *ctx, int arg, double *x, int64_t count)
         if (i / v->columns % 7 == 3 && i % v->columns == 2)
             x[i] = i % 2 ? (double)NAN : (double)-INFINITY;
     }
+    for (int64_t i = 0; arg == 3 && i < count; i++)
+        x[i] = i % 7 == 3 ? (double)INFINITY : fabs(x[i]);
 }
 
-/* Tokens, and weights in groups with a rest, in rows and in columns. The gradient is
- * the one that lies there. */
+/* Tokens, weights in groups with a rest, in rows and in columns, then ranges of tokens,
+ * and tokens by ranges. The gradient is the one that lies there. */
 static void fakes(struct parity *p, uint32_t t, int64_t rows, int64_t columns)
 {
-    for (int kind = 0; kind < 3; kind++) {
+    static const char *const names[] = {"tokens", "rows", "columns", "ranges",
+                                        "tokens by ranges"};
+    for (int kind = 0; kind < 5; kind++) {
+        const bool weights = kind == 1 || kind == 2, values = kind != 3;
         const struct vector v = {.n = rows,
                                  .columns = columns,
                                  .call = FAKE,
-                                 .group = kind > 0 ? 32 : 0,
+                                 .group = weights ? 32 : 0,
                                  .down = kind == 2,
-                                 .wide = kind > 0};
+                                 .wide = weights,
+                                 .found = kind == 3,
+                                 .given = kind == 4};
         char name[64];
         const struct parity_case c = {
             .name = name,
             .calls = {PARITY_ENTRY(fake_quantize)},
             .dtype = t,
             .args = {{PARITY_OP, rows, columns, .seed = 1},
-                     {PARITY_OP, rows, columns, .out = true, .bits = true},
-                     {v.wide ? PARITY_WIDE : PARITY_OP, rows, columns, .seed = 2,
-                      .out = true, .bits = true}},
+                     {PARITY_OP, values ? rows : 0, columns, .out = true, .bits = true},
+                     {v.wide ? PARITY_WIDE : PARITY_OP, values ? rows : 0, columns,
+                      .seed = 2, .out = true, .bits = true},
+                     {PARITY_WIDE, weights || kind == 0 ? 0 : rows, 2,
+                      .seed = v.given ? 3 : 0, .out = v.found, .bits = v.found}},
             .run = run,
             .ctx = &v,
             .fill = fill_fake,
             .bits_only = true, /* computed in fp32 whatever the dtype */
         };
         snprintf(name, sizeof name, "fake_quantize of %lld x %lld, %s", (long long)rows,
-                 (long long)columns,
-                 v.down        ? "columns"
-                 : v.group > 0 ? "rows"
-                               : "tokens");
+                 (long long)columns, names[kind]);
         parity_hold(p, &c);
     }
 }
