@@ -8,7 +8,7 @@
 # are among them. Replicas of diloco have the losses of `single` under the setting that it
 # names, whatever a replica is made of. Illegal stacks are refused, naming both plugins and
 # the effect.
-# CADRE_TEST_SLOW=1 takes 12 steps and every pair of stack, form of the model, precision,
+# CADRE_TEST_LEAN takes every third stack; CADRE_TEST_SLOW=1 takes 12 steps and every pair of stack, form of the model, precision,
 # optimizer and kind of rank; =2 takes 30 and every combination of them.
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/train_lib.sh"
@@ -199,6 +199,7 @@ lion="optim.name=lion" coded="optim.name=adamw8bit" factored="optim.name=adafact
 # meets every form, precision and kind of rank.
 # shellcheck disable=SC2086
 if [ "$slow" != 1 ]; then
+    [ "$lean" = 0 ] || parts=3
     model gpt2
     train text muon 0 $common $muon
     each "$matrices" muon $muon

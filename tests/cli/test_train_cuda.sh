@@ -28,6 +28,7 @@ near() {
 
 small="train.steps=3 train.global_batch=2 train.micro_batch=1 train.eval_batches=1 \
     model.context=16 model.layers=1"
+[ "$lean" = 0 ] || small=${small/steps=3/steps=2}
 train text cpu 0 device.kind=cpu $small
 train text cuda 0 device.kind=cuda $small
 near cuda cpu 1e-4

@@ -60,7 +60,9 @@ shows two.log 'instance 1: single, .* \[done before\]'
 
 # worlds of several ranks
 train text pair 0 run.exact=yes
-for ranks in threads processes; do
+kinds="threads processes"
+[ "$lean" = 0 ] || kinds=threads
+for ranks in $kinds; do
     train text "ranks-$ranks" 0 "${both[0]}" "strategy.stack=independent:2, ddp:2" run.exact=yes \
         "comm.ranks=$ranks"
     same "ranks-$ranks/instance-0" pair
