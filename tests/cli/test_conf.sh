@@ -81,6 +81,40 @@ run tuned-eval eval tuned --set train.eval_batches=1
 run pairs train "$conf/finetune-dpo.ini" --out pairs "${few[@]}"
 has pairs "3 steps with single done, in 'pairs'"
 
+# ---- the same on CUDA, which the tests' stand-in plays: a step of few tokens ----
+standin=$CADRE_BUILD/tests/support/cuda_host/.libs
+methods="lora qlora dpo"
+[ "${CADRE_TEST_SLOW:-0}" = 0 ] || methods+=" qat" # whose kernels take it ten times as long
+step=(--set train.steps=1 --set train.global_batch=2 --set train.micro_batch=2
+    --set train.eval_every=0 --set train.eval_batches=1 --set model.context=48
+    --set checkpoint.every=0)
+first_loss() {
+    sed -nE '1s/.*"loss": ?([^,]+),.*/\1/p' "$1/metrics.jsonl"
+}
+if [ -e "$standin/device_cuda.so" ]; then
+    for method in $methods; do
+        for kind in cpu cuda; do
+            CADRE_MODULE_PATH=$standin XDG_CACHE_HOME=$tmp/xdg run "on-$kind" train \
+                "$conf/finetune-$method.ini" --out "$method-$kind" --set "device.kind=$kind" \
+                "${step[@]}"
+        done
+        grep -q '"device": *"cuda"' "$method-cuda/summary.json" || fail "$method ran elsewhere"
+        awk -v a="$(first_loss "$method-cpu")" -v b="$(first_loss "$method-cuda")" \
+            'BEGIN { d = a > b ? a - b : b - a; exit !(a > 0 && d <= 1e-5 * a) }' ||
+            fail "$method: another loss on CUDA"
+    done
+    printf '[model]\ninit = data/tuning/model\n' >chat.ini
+    for kind in cpu cuda; do
+        CADRE_MODULE_PATH=$standin XDG_CACHE_HOME=$tmp/xdg run "chat-$kind" generate chat.ini \
+            --chat --prompt "Tom has a red dog. What colour is it?" --greedy --tokens 8 \
+            --set "device.kind=$kind"
+    done
+    has chat-cuda "^The dog"
+    cmp chat-cpu.out chat-cuda.out
+else
+    echo "SKIP: the stand-in of CUDA was not built: conf/finetune-*.ini on it"
+fi
+
 # ---- on text that is always there ----
 seq 1 20000 >data.txt
 text=(--set data.path=data.txt)
