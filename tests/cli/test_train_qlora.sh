@@ -13,16 +13,6 @@ sed -e '/^channels\|^heads/d' "$tmp/text.ini" >"$tmp/tuned.ini"
 qlora=("model.init=$base" tune.method=qlora tune.rank=4 tune.dropout=0.1
     data.tokenizer=byte train.steps=4)
 
-# same_adapters A B: as `same`, of runs with adapters.
-same_adapters() {
-    local file
-    diff <(losses "$1") <(losses "$2") >"$tmp/diff" ||
-        { head "$tmp/diff"; fail "the losses of $1 and $2 differ"; }
-    for file in adapter_model.safetensors optimizer.safetensors; do
-        cmp "$(last "$1")/$file" "$(last "$2")/$file" || fail "$file of $1 and $2 differ"
-    done
-}
-
 # ---- every strategy, bit for bit ----
 train tuned exact 0 "${qlora[@]}" run.exact=yes
 stacks=(ddp:2 "zero:2 zero.stage=1" "zero:2 zero.stage=2" "zero:2 zero.stage=3"
@@ -32,15 +22,19 @@ for stack in "${stacks[@]}"; do
     # shellcheck disable=SC2046,SC2086
     train tuned sharded 0 "${qlora[@]}" run.exact=yes "strategy.stack=${stack%% *}" \
         $(cut -s -d ' ' -f 2- <<<"$stack")
-    same_adapters exact sharded
+    same exact sharded
     rm -r "${tmp:?}/sharded"
 done
 train tuned recomputed 0 "${qlora[@]}" run.exact=yes train.recompute=block
-same_adapters exact recomputed
+same exact recomputed
 train tuned spelled 0 "${qlora[@]}" run.exact=yes tune.method=lora tune.base=nf4
-same_adapters exact spelled
+same exact spelled
 train tuned full 0 "${qlora[@]}" run.exact=yes tune.method=lora
 ! diff <(losses exact) <(losses full) >"$tmp/diff" || fail "nf4 changes nothing"
+parts=("${qlora[@]}" run.exact=yes run.exact_parts=2 tune.targets=all tune.dropout=0)
+train tuned parts 0 "${parts[@]}"
+train tuned cut 0 "${parts[@]}" "strategy.stack=tensor:2,zero:2" zero.stage=3
+same parts cut
 
 # ---- only adapters are saved; the rest is stored again ----
 ls "$(last exact)" >"$tmp/files"
@@ -49,7 +43,7 @@ train tuned on 0 "${qlora[@]}" run.exact=yes train.steps=2 strategy.stack=ddp:2
 train tuned on 0 "${qlora[@]}" run.exact=yes train.steps=3 checkpoint.resume=auto \
     strategy.stack=zero:2 zero.stage=3
 train tuned on 0 "${qlora[@]}" run.exact=yes checkpoint.resume=auto strategy.stack=pipeline:2
-same_adapters exact on
+same exact on
 
 # ---- memory: 4.13 bits a weight, to the byte in a dry run ----
 # MEMORY TAG: bytes of a tag, as the table of DRY prints it in MiB.
