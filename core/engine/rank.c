@@ -324,12 +324,6 @@ static cadre_status make_results(struct cadre_rank *rank, struct cadre_error *er
     return CADRE_OK;
 }
 
-/* Axes made of axes come after those of strategy.stack. */
-static struct cadre_axis *axis_at(struct cadre_mesh *mesh, int a)
-{
-    return a < mesh->n ? &mesh->axis[a] : &mesh->derived[a - mesh->n];
-}
-
 /* Where a schedule distributes the model over ranks, waits on its axis are recorded
  * separately. */
 static cadre_status make_timeline(struct cadre_rank *rank, struct cadre_error *err)
@@ -343,7 +337,7 @@ static cadre_status make_timeline(struct cadre_rank *rank, struct cadre_error *e
         cadre_rank_page_schedule(rank->page);
     }
     for (int a = 0; a < rank->mesh.n + rank->mesh.n_derived; a++) {
-        struct cadre_axis *axis = axis_at(&rank->mesh, a);
+        struct cadre_axis *axis = cadre_mesh_axis_at(&rank->mesh, a);
         axis->timeline = &rank->timeline;
         axis->device = rank->device;
     }

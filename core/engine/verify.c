@@ -81,31 +81,28 @@ static struct range range_at(const struct cadre_store *store, size_t index)
 
 /* ---- messages ---- */
 
-/* Axis a of the mesh, those that plans added last; NULL: nothing is sent along it, or
- * its ranks need not be at the same step. */
-static const struct cadre_axis *axis_at(const struct cadre_mesh *mesh, int a)
+/* Axis a of the mesh; NULL: nothing is sent along it, or its ranks need not be at the
+ * same step. */
+static const struct cadre_axis *checked_axis(struct cadre_mesh *mesh, int a)
 {
-    const struct cadre_axis *axis =
-        a < mesh->n ? &mesh->axis[a] : &mesh->derived[a - mesh->n];
+    const struct cadre_axis *axis = cadre_mesh_axis_at(mesh, a);
     return axis->comm && !cadre_mesh_own_runs(mesh) ? axis : NULL;
 }
 
-static cadre_status keep_checksums(const struct cadre_mesh *mesh,
-                                   struct cadre_error *err)
+static cadre_status keep_checksums(struct cadre_mesh *mesh, struct cadre_error *err)
 {
     for (int a = 0; a < mesh->n + mesh->n_derived; a++) {
-        const struct cadre_axis *axis = axis_at(mesh, a);
+        const struct cadre_axis *axis = checked_axis(mesh, a);
         if (axis)
             CADRE_TRY(cadre_checksum_keep(axis->comm, err));
     }
     return CADRE_OK;
 }
 
-static cadre_status compare_messages(const struct cadre_mesh *mesh,
-                                     struct cadre_error *why)
+static cadre_status compare_messages(struct cadre_mesh *mesh, struct cadre_error *why)
 {
     for (int a = 0; a < mesh->n + mesh->n_derived; a++) {
-        const struct cadre_axis *axis = axis_at(mesh, a);
+        const struct cadre_axis *axis = checked_axis(mesh, a);
         struct cadre_checksum_odd odd = {.from = -1};
         if (axis)
             CADRE_TRY(cadre_checksum_compare(axis->comm, &odd));

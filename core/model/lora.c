@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "core/base/rng.h"
-#include "core/model/part_sums.h"
+#include "core/model/planes.h"
 
 /* ---- the table ---- */
 
@@ -215,17 +215,11 @@ bool cadre_lora_adapts(const struct cadre_unit *unit, const struct cadre_linear 
            unit->model->params[unit->first + linear->weight].adapter >= 0;
 }
 
-static uint32_t split_of(const struct cadre_unit *unit,
-                         const struct cadre_linear *linear)
-{
-    return unit->model->params[unit->first + linear->weight].split;
-}
-
 bool cadre_lora_is_term(const struct cadre_unit *unit,
                         const struct cadre_linear *linear)
 {
     return cadre_lora_adapts(unit, linear) && unit->model->parts > 0 &&
-           split_of(unit, linear) == CADRE_SHARD_ROW;
+           cadre_linear_is_row_split(unit, linear);
 }
 
 static bool drops(const struct cadre_unit *unit)
@@ -442,7 +436,8 @@ cadre_status cadre_lora_bwd_term(const struct cadre_unit *unit,
 {
     const struct adapter at = adapter_of(unit, linear);
     const int64_t parts = at.buffers.du_parts;
-    const int64_t pieces = split_of(unit, linear) == CADRE_SHARD_QKV ? 3 : 1;
+    const uint32_t split = unit->model->params[unit->first + linear->weight].split;
+    const int64_t pieces = split == CADRE_SHARD_QKV ? 3 : 1;
     for (int64_t i = 0; i < parts; i++)
         CADRE_TRY(up_part(unit, linear, dy, &at, pieces, i));
     *term = (struct cadre_gemm_term){.a = at.buffers.du,
@@ -504,7 +499,7 @@ cadre_status cadre_lora_bwd_weight(const struct cadre_unit *unit,
     }
     const struct buffers *own = &at.buffers;
     const bool in_parts = unit->model->parts > 0;
-    const bool rows = split_of(unit, linear) == CADRE_SHARD_ROW;
+    const bool rows = cadre_linear_is_row_split(unit, linear);
     struct cadre_gemm b = {
         .dtype = unit->dtype,
         .wide = true,

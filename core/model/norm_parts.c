@@ -3,7 +3,7 @@
  * added in the tree. Where rows are sharded a rank has its own parts, and the sum over
  * the tensor ranks completes the tree; else every rank has all. */
 #include "core/model/layer.h"
-#include "core/model/part_sums.h"
+#include "core/model/planes.h"
 
 static bool is_shared(const struct cadre_unit *u)
 {

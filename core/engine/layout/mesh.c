@@ -151,6 +151,11 @@ struct cadre_axis *cadre_mesh_axis(struct cadre_mesh *mesh, const char *name)
     return found ? found : find_axis(mesh->derived, mesh->n_derived, name);
 }
 
+struct cadre_axis *cadre_mesh_axis_at(struct cadre_mesh *mesh, int a)
+{
+    return a < mesh->n ? &mesh->axis[a] : &mesh->derived[a - mesh->n];
+}
+
 const struct cadre_axis *cadre_mesh_own_runs(const struct cadre_mesh *mesh)
 {
     for (int i = 0; i < mesh->n; i++)

@@ -98,6 +98,10 @@ void cadre_mesh_fini(struct cadre_mesh *mesh);
 /* By name, derived axes too; NULL when the mesh has no such axis. */
 struct cadre_axis *cadre_mesh_axis(struct cadre_mesh *mesh, const char *name);
 
+/* Axis a, from 0 to mesh->n + mesh->n_derived - 1: axes made of axes come after those
+ * of strategy.stack. */
+struct cadre_axis *cadre_mesh_axis_at(struct cadre_mesh *mesh, int a);
+
 /* The axis whose ranks are independent runs, NULL where there is none. */
 const struct cadre_axis *cadre_mesh_own_runs(const struct cadre_mesh *mesh);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Gradients that are made in the parts of run.exact_parts: one plane a part, added in
  * the tree of core/base/tree.h. Private to core/model and its tests. */
-#ifndef CADRE_MODEL_PART_SUMS_H
-#define CADRE_MODEL_PART_SUMS_H
+#ifndef CADRE_MODEL_PLANES_H
+#define CADRE_MODEL_PLANES_H
 
 #include "core/model/unit_private.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/model/part_sums.h"
+#include "core/model/planes.h"
 
 int64_t cadre_planes_room(int64_t n, int64_t stride)
 {
