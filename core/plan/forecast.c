@@ -39,6 +39,19 @@ struct plan {
     double parameters; /* of a rank, before data parallelism */
 };
 
+/* Bytes of a value that ranks send each other: a parameter, a part of an activation or
+ * of its gradient. fp8 is a type of operands alone. */
+static double sent_bytes(const struct plan *p)
+{
+    return p->c->dtype == CADRE_PLAN_FP64 ? 8 : p->c->dtype == CADRE_PLAN_FP32 ? 4 : 2;
+}
+
+/* Gradients that are summed: in fp32 and fp64 the type's own. */
+static double gradient_bytes(const struct plan *p)
+{
+    return fmax(p->hw->software.gradient_bytes, sent_bytes(p));
+}
+
 static bool again(const struct plan *p)
 {
     return p->c->recompute == CADRE_PLAN_RECOMPUTE_FULL;
@@ -50,7 +63,7 @@ static bool again(const struct plan *p)
 static double tensor_block(const struct plan *p)
 {
     const struct cadre_plan_group group = {p->c->tensor, 1};
-    const double bytes = 2 * p->tokens * (double)p->t->channels;
+    const double bytes = sent_bytes(p) * p->tokens * (double)p->t->channels;
     const double sums = again(p) ? 6 : 4;
     const double more =
         p->c->sequence_parallel ? 2 * cadre_links_gather(p->hw, group, bytes) : 0;
@@ -63,27 +76,26 @@ static double tensor_block(const struct plan *p)
 static double context_block(const struct plan *p)
 {
     const struct cadre_plan_group group = {p->c->context, p->c->tensor};
-    const double bytes = 4 * p->tokens * cadre_transformer_kv(p->t) /
+    const double bytes = 2 * sent_bytes(p) * p->tokens * cadre_transformer_kv(p->t) /
                          (double)p->c->tensor * (double)p->c->context;
     const double once = cadre_links_gather(p->hw, group, bytes);
     const double hidden = p->block.core_forward;
     return fmax(0, once - hidden) + fmax(0, 2 * once - 2 * hidden);
 }
 
-/* Each micro-batch enters and leaves each chunk forward and backward; tensor ranks send
- * a part each and gather it inside their node. */
-static double pipeline_micro(const struct plan *p)
+/* From one chunk to the next: tensor ranks send a part each and gather it inside their
+ * node. */
+static double message(const struct plan *p)
 {
     if (p->c->pipeline == 1)
         return 0;
-    const double bytes = 2 * p->tokens * (double)p->t->channels;
+    const double bytes = sent_bytes(p) * p->tokens * (double)p->t->channels;
     const int64_t stride = p->c->tensor * p->c->context * p->c->data;
     const struct cadre_plan_group group = {p->c->tensor, 1};
     const double send = cadre_links_send(p->hw, stride, bytes / (double)p->c->tensor);
     const double gather =
         p->c->sequence_parallel ? 0 : cadre_links_gather(p->hw, group, bytes);
-    return 2 * (double)p->c->chunks * (send + gather) *
-           (1 - p->hw->software.overlap_pipeline);
+    return (send + gather) * (1 - p->hw->software.overlap_pipeline);
 }
 
 /* Seconds of a stage of `layers` blocks for one micro-batch: computing, computing
@@ -122,6 +134,61 @@ static double bubble_seconds(const struct plan *p, const double inner[4], double
     return (stages - 1) / v * all;
 }
 
+/* Micro-batches that are on their way at a time. */
+static double in_flight(const struct plan *p)
+{
+    const double stages = (double)p->c->pipeline, v = (double)p->c->chunks;
+    switch (cadre_candidate_schedule(p->c)) {
+    case CADRE_PLAN_GPIPE:
+    case CADRE_PLAN_BREADTH_FIRST:
+        return p->micro;
+    case CADRE_PLAN_INTERLEAVED:
+        return fmin(p->micro, (2 * (stages - 1) + (v - 1) * stages + 1) / v);
+    default:
+        return fmin(p->micro, stages);
+    }
+}
+
+/* Messages that travel while a stage computes: first and last micro-batch cross all
+ * stages; one that goes round all chunks and back takes computing and messages, and so
+ * many as are in flight share that; and what a link carries for one of them. Gradients
+ * of weights are not on the way round but where backward is one, and with zb-h1 once.
+ */
+static double messages_beside(const struct plan *p, double all, double each)
+{
+    const double stages = (double)p->c->pipeline, v = (double)p->c->chunks;
+    const bool turns = cadre_candidate_turns_back(p->c);
+    const double weight =
+        cadre_candidate_splits(p->c) ? p->layers * p->block.weight : 0;
+    const double hops = 2 * (v * stages - 1) - (turns ? 2 * (v - 1) : 0);
+    const double round = stages * (all - weight) + (turns ? 0 : weight) + hops * each;
+    const double slowest = fmax(round / in_flight(p), v * each);
+    return 2 * (stages - 1) * each + p->micro * fmax(0, slowest - all);
+}
+
+/* Where first and last stage both have a tied embedding: its gradient one way, its
+ * values back, once a step. What other programs do is not known. */
+static double tied_seconds(const struct plan *p)
+{
+    if (p->c->pipeline == 1 || !p->t->tied || cadre_candidate_turns_back(p->c) ||
+        p->hw->accounting != CADRE_ACCOUNTING_CADRE)
+        return 0;
+    const double n = cadre_transformer_head_weights(p->t) / (double)p->c->tensor;
+    const int64_t stride =
+        p->c->tensor * p->c->context * p->c->data * (p->c->pipeline - 1);
+    return cadre_links_send(p->hw, stride, n * gradient_bytes(p)) +
+           cadre_links_send(p->hw, stride, n * sent_bytes(p));
+}
+
+/* Each micro-batch enters and leaves each chunk forward and backward. */
+static double messages_seconds(const struct plan *p, double all, double each)
+{
+    if (p->c->pipeline == 1)
+        return 0;
+    return p->hw->software.pipeline_beside ? messages_beside(p, all, each)
+                                           : p->micro * 2 * (double)p->c->chunks * each;
+}
+
 /* The sum over groups that hold the same shards (hsdp), after that inside a group. */
 static double replicas_seconds(const struct plan *p)
 {
@@ -130,8 +197,8 @@ static double replicas_seconds(const struct plan *p)
     const struct cadre_plan_group group = {c->replicas, c->tensor * shards};
     if (c->replicas <= 1)
         return 0;
-    return cadre_links_reduce(
-        p->hw, group, p->hw->software.gradient_bytes * p->parameters / (double)shards);
+    return cadre_links_reduce(p->hw, group,
+                              gradient_bytes(p) * p->parameters / (double)shards);
 }
 
 /* The gradients' sum over data and context ranks, and with ZeRO the parameters' return;
@@ -141,15 +208,23 @@ static double data_seconds(const struct plan *p, double micro_seconds)
 {
     const struct cadre_candidate *c = p->c;
     const struct cadre_plan_group group = {cadre_candidate_shards(c), c->tensor};
-    const double width = p->hw->software.gradient_bytes;
+    const double width = gradient_bytes(p);
     double seconds;
     if (c->zero == 0)
         seconds = cadre_links_reduce(p->hw, group, width * p->parameters);
     else
-        seconds = cadre_links_gather(p->hw, group, (width + 2) * p->parameters);
+        seconds =
+            cadre_links_gather(p->hw, group, (width + sent_bytes(p)) * p->parameters);
     seconds += replicas_seconds(p);
     const double hidden = fmin(seconds * p->hw->software.overlap_data, micro_seconds);
     return seconds - hidden;
+}
+
+/* How many operations those are: one for each block, the embedding and the head. */
+static double gathers_of(const struct plan *p, bool once)
+{
+    const double units = p->layers + 2;
+    return units * (2 * p->micro + (once ? 1 : p->micro));
 }
 
 /* ZeRO-3: parameters are gathered for forward and for backward of each micro-batch, and
@@ -158,12 +233,15 @@ static double data_seconds(const struct plan *p, double micro_seconds)
 static double gathers_seconds(const struct plan *p, double compute)
 {
     const struct cadre_plan_group group = {cadre_candidate_shards(p->c), p->c->tensor};
-    const double width = p->hw->software.gradient_bytes;
+    const double width = gradient_bytes(p);
     const bool once = p->hw->accounting == CADRE_ACCOUNTING_CADRE;
-    const double bytes = (p->micro * 4 + (once ? 1 : p->micro) * width) * p->parameters;
+    const double bytes =
+        (p->micro * 2 * sent_bytes(p) + (once ? 1 : p->micro) * width) * p->parameters;
     double seconds = cadre_links_gather(p->hw, group, bytes);
     if (p->hw->software.gather_gb_s > 0)
         seconds = fmax(seconds, bytes / (p->hw->software.gather_gb_s * 1e9));
+    else /* gather_gb_s has them */
+        seconds += (gathers_of(p, once) - 1) * cadre_links_turns(p->hw, group);
     seconds += replicas_seconds(p);
     return fmax(0, seconds - p->hw->software.overlap_gather * compute);
 }
@@ -208,27 +286,36 @@ struct cadre_forecast cadre_forecast(const struct cadre_transformer *t,
                                      const struct cadre_candidate *c,
                                      const struct cadre_hardware *hw)
 {
+    struct cadre_hardware alone;
     struct plan p = {.t = t, .c = c, .hw = hw};
     struct cadre_forecast f = {0};
+    if (cadre_candidate_ranks(c) == 1) {
+        alone = cadre_hardware_alone(hw);
+        p.hw = &alone;
+    }
     double inner[4], last[4];
     prepare(&p);
     const double stages = (double)c->pipeline;
     add_stage(&p, p.layers, false, inner);
     add_stage(&p, floor((double)t->layers / stages), true, last);
     const double *slow = sum4(last) > sum4(inner) || c->pipeline == 1 ? last : inner;
-    const double send = pipeline_micro(&p);
+    const double each = message(&p);
+    const double send =
+        p.hw->software.pipeline_beside ? 0 : 2 * (double)c->chunks * each;
     f.cause[CADRE_PLAN_COMPUTE] = p.micro * slow[0];
     f.cause[CADRE_PLAN_AGAIN] = p.micro * slow[1];
     f.cause[CADRE_PLAN_TENSOR] = p.micro * slow[2];
     f.cause[CADRE_PLAN_CONTEXT] = p.micro * slow[3];
-    f.cause[CADRE_PLAN_PIPELINE] = p.micro * send;
+    f.cause[CADRE_PLAN_PIPELINE] =
+        messages_seconds(&p, sum4(slow), each) + tied_seconds(&p);
     f.cause[CADRE_PLAN_BUBBLE] = bubble_seconds(&p, inner, send);
     f.cause[CADRE_PLAN_DATA] = c->zero >= 3 ? gathers_seconds(&p, p.micro * sum4(slow))
                                             : data_seconds(&p, sum4(slow));
     f.cause[CADRE_PLAN_OPTIMIZER] = optimizer_seconds(&p);
     for (int i = 0; i < CADRE_PLAN_STRAGGLE; i++)
         f.step += f.cause[i];
-    f.cause[CADRE_PLAN_STRAGGLE] = f.step * hw->software.straggle * nodes_doublings(&p);
+    f.cause[CADRE_PLAN_STRAGGLE] =
+        f.step * p.hw->software.straggle * nodes_doublings(&p);
     f.step += f.cause[CADRE_PLAN_STRAGGLE];
     return f;
 }

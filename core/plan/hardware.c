@@ -64,6 +64,8 @@ const struct cadre_hardware_key cadre_hardware_keys[] = {
      F(device.product_half_gflop), 0, 1e6, true, true},
     {"device", "product_efficiency_fp8", CADRE_HARDWARE_NUMBER,
      F(device.product_efficiency_fp8), 0, 1, false, false},
+    {"device", "alone_speedup", CADRE_HARDWARE_NUMBER, F(device.alone_speedup), 0, 16,
+     false, false},
     {"device", "attention_efficiency", CADRE_HARDWARE_NUMBER,
      F(device.attention_efficiency), 0, 1, false, true},
     {"device", "attention", CADRE_HARDWARE_ATTENTION, F(device.attention_fused), 0, 0,
@@ -87,6 +89,8 @@ const struct cadre_hardware_key cadre_hardware_keys[] = {
      1, true, false},
     {"software", "overlap_pipeline", CADRE_HARDWARE_NUMBER,
      F(software.overlap_pipeline), 0, 1, true, false},
+    {"software", "pipeline_beside", CADRE_HARDWARE_SWITCH, F(software.pipeline_beside),
+     0, 0, false, false},
     {"software", "overlap_data", CADRE_HARDWARE_NUMBER, F(software.overlap_data), 0, 1,
      true, false},
     {"software", "overlap_gather", CADRE_HARDWARE_NUMBER, F(software.overlap_gather), 0,
@@ -253,7 +257,8 @@ static cadre_status read_file(struct cadre_hardware *hw, bool *given, const char
 cadre_status cadre_hardware_load(struct cadre_hardware *hw, const char *path,
                                  struct cadre_error *err)
 {
-    struct cadre_hardware read = {.software.gradient_bytes = 4};
+    struct cadre_hardware read = {.device.alone_speedup = 1,
+                                  .software.gradient_bytes = 4};
     bool given[KEYS] = {false};
     CADRE_TRY(read_file(&read, given, path, 0, err));
     for (int i = 0; i < KEYS; i++)
@@ -271,4 +276,17 @@ cadre_status cadre_hardware_load(struct cadre_hardware *hw, const char *path,
                           path, read.device.reserve_gib, read.device.memory_gib);
     *hw = read;
     return CADRE_OK;
+}
+
+struct cadre_hardware cadre_hardware_alone(const struct cadre_hardware *hw)
+{
+    struct cadre_hardware alone = *hw;
+    const double given = hw->device.alone_speedup, times = given > 0 ? given : 1;
+    for (int i = 0; i < CADRE_PLAN_DTYPES; i++)
+        alone.device.peak_tflops[i] *= times;
+    alone.device.memory_gb_s *= times;
+    alone.device.update_gb_s *= times;
+    alone.device.op_us /= times;
+    alone.device.alone_speedup = 1;
+    return alone;
 }

@@ -48,6 +48,8 @@ struct cadre_hardware {
         double product_efficiency_fp8;
         double update_gb_s; /* of AdamW at 30 B a parameter; 0: as memory */
         double op_us; /* fixed, of each operation beside its work */
+        double
+            alone_speedup; /* while no other device of the node computes; 0, 1: none */
         double attention_efficiency; /* of the 16-bit peak, fused attention */
         bool attention_fused; /* no scores in memory, and causal halves are skipped */
     } device;
@@ -57,6 +59,7 @@ struct cadre_hardware {
         bool sequence_parallel; /* where a row does not say */
         double overlap_tensor, overlap_pipeline,
             overlap_data; /* parts hidden, 0 to 1 */
+        bool pipeline_beside; /* a stage computes while its messages travel */
         double overlap_gather; /* the part of computing that hides ZeRO-3's gathers */
         double gather_gb_s; /* of ZeRO-3's gathers, a rank; 0: what links give */
         double straggle; /* of the step, for each doubling of the nodes */
@@ -70,6 +73,10 @@ struct cadre_hardware {
  */
 cadre_status cadre_hardware_load(struct cadre_hardware *hw, const char *path,
                                  struct cadre_error *err);
+
+/* A device of it that computes alone: every rate of it is alone_speedup times as high.
+ * [any thread] */
+struct cadre_hardware cadre_hardware_alone(const struct cadre_hardware *hw);
 
 /* Apply "SECTION.KEY=CHANGE": +10%, -10%, x2 or a number of its own. "link" is both
  * levels, and a key's unit may be left out: link.bandwidth=+10%. Errors:

@@ -17,6 +17,11 @@ struct cadre_plan_group {
 double cadre_links_gather(const struct cadre_hardware *hw,
                           struct cadre_plan_group group, double bytes);
 
+/* What such an operation takes however few bytes it moves: the latency of each turn.
+ * [any thread] */
+double cadre_links_turns(const struct cadre_hardware *hw,
+                         struct cadre_plan_group group);
+
 /* All-reduce of `bytes`: both of those. [any thread] Source: Thakur et al. 2005. */
 double cadre_links_reduce(const struct cadre_hardware *hw,
                           struct cadre_plan_group group, double bytes);

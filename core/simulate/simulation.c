@@ -229,9 +229,11 @@ cadre_status cadre_simulate(struct cadre_spec *spec, const struct cadre_hardware
                             struct cadre_simulation *out, struct cadre_error *err)
 {
     struct cadre_simulation made = {.ranks = spec->run.ranks};
+    const struct cadre_hardware alone = cadre_hardware_alone(hw);
     struct cadre_simulation_crew crew = {.spec = spec, .hw = hw, .request = request};
     cadre_status rc;
     CADRE_TRY(check(spec, hw, err));
+    hw = crew.hw = made.ranks == 1 ? &alone : hw;
     spec->run.node = (int)fmin((double)hw->node_devices, 1 << 20);
     spec->config.log.trace = request->trace_dir || request->graphs;
     CADRE_TRY_OR(prepare(spec, hw, &made, err), out);

@@ -11,7 +11,7 @@
 #include "core/comm/local.h"
 #include "core/device/device.h"
 
-enum { MOST = 200, BLOCKS = 12 };
+enum { MOST = 200, BLOCKS = 12, ROUNDS = 3 };
 static const size_t LARGE = (size_t)64 << 20;
 
 /* A device with blocks of memory, and what each measurement may take. */
@@ -23,7 +23,15 @@ struct bench {
 
 typedef cadre_status (*work)(struct bench *b, const void *arg);
 
-/* The median seconds of a call, after one that warms up. */
+/* Seconds of a call, medians: of a round, then of rounds, as what else a machine does
+ * may slow one of them from its begin to its end. */
+struct taken {
+    double small[CADRE_PROBE_DTYPES], large[CADRE_PROBE_DTYPES]; /* three products */
+    double copy, rows, attention, update, op;
+    double latency[2], message[2]; /* of a link: a byte, long_message() */
+};
+
+/* After a call that warms up. */
 static cadre_status measure(struct bench *b, work run, const void *arg, double *out)
 {
     double seconds[MOST];
@@ -96,17 +104,22 @@ static cadre_status products(struct bench *b, const void *arg)
     return CADRE_OK;
 }
 
-/* A line through two sizes: seconds are (FLOPs + half) / rate. */
-static cadre_status measure_products(struct bench *b, uint32_t dtype, double *rate,
-                                     double *half)
+enum { SMALL = 64, LARGE_SIDE = 768 };
+
+static cadre_status measure_products(struct bench *b, struct taken *t)
 {
-    const struct product small = {dtype, 64}, large = {dtype, 768};
-    double s = 0, l = 0;
-    CADRE_TRY(measure(b, products, &small, &s));
-    CADRE_TRY(measure(b, products, &large, &l));
-    const double flops_s = 2 * pow(64, 3), flops_l = 2 * pow(768, 3);
-    *rate = (flops_l - flops_s) / fmax((l - s) / 3, 1e-12);
-    *half = fmax(0, s / 3 * *rate - flops_s);
+    static const uint32_t dtypes[CADRE_PROBE_DTYPES] = {
+        [CADRE_PROBE_F32] = CADRE_F32,
+        [CADRE_PROBE_F16] = CADRE_F16,
+        [CADRE_PROBE_BF16] = CADRE_BF16,
+        [CADRE_PROBE_F64] = CADRE_F64,
+    };
+    for (int i = 0; i < CADRE_PROBE_DTYPES; i++) {
+        const struct product small = {dtypes[i], SMALL},
+                             large = {dtypes[i], LARGE_SIDE};
+        CADRE_TRY(measure(b, products, &small, &t->small[i]));
+        CADRE_TRY(measure(b, products, &large, &t->large[i]));
+    }
     return CADRE_OK;
 }
 
@@ -192,66 +205,38 @@ static cadre_status nothing(struct bench *b, const void *arg)
                                b->block[4], 1, 16);
 }
 
-static cadre_status measure_rest(struct bench *b, struct cadre_probe *p)
+static cadre_status measure_rest(struct bench *b, struct taken *t)
 {
-    double s = 1;
-    CADRE_TRY(measure(b, copy, NULL, &s));
-    p->copy_bytes_s = 2.0 * (double)LARGE / s;
-    CADRE_TRY(measure(b, rows, NULL, &s));
-    p->rows_bytes_s = 8.0 * ROWS * CHANNELS / s;
-    CADRE_TRY(measure(b, attention, NULL, &s));
-    p->attention_flops_s = 2.0 * BATCH * TIME * TIME * CHANNELS / s;
     const double one = 1;
+    CADRE_TRY(measure(b, copy, NULL, &t->copy));
+    CADRE_TRY(measure(b, rows, NULL, &t->rows));
+    CADRE_TRY(measure(b, attention, NULL, &t->attention));
     CADRE_TRY(b->device->ops->to_device(b->device, b->block[6], &one, sizeof one));
-    CADRE_TRY(measure(b, update, NULL, &s));
-    p->update_bytes_s = 30.0 * UPDATED / s;
-    return measure(b, nothing, NULL, &p->op_s);
-}
-
-static cadre_status measure_device(struct bench *b, struct cadre_probe *p)
-{
-    static const uint32_t dtypes[CADRE_PROBE_DTYPES] = {
-        [CADRE_PROBE_F32] = CADRE_F32,
-        [CADRE_PROBE_F16] = CADRE_F16,
-        [CADRE_PROBE_BF16] = CADRE_BF16,
-        [CADRE_PROBE_F64] = CADRE_F64,
-    };
-    uint64_t free_bytes = 0, total = 0;
-    for (int i = 0; i < CADRE_PROBE_DTYPES; i++) {
-        double half;
-        CADRE_TRY(measure_products(b, dtypes[i], &p->flops_s[i], &half));
-        p->half_flops = i == CADRE_PROBE_F32 ? half : p->half_flops;
-    }
-    if (b->device->ops->memory(b->device, &free_bytes, &total)) {
-        p->memory_bytes = (double)total;
-        p->memory_free = (double)free_bytes;
-    }
-    return measure_rest(b, p);
+    CADRE_TRY(measure(b, update, NULL, &t->update));
+    return measure(b, nothing, NULL, &t->op);
 }
 
 /* ---- two ranks ---- */
 
 enum { PINGS = 200, SENDS = 8 };
+static const double LONG_S = 0.05;
 
 struct peer {
     struct cadre_local_segment *segment;
     int rank;
     void *bytes;
+    uint64_t large; /* of them, in a long message */
     double seconds, latency;
     cadre_status rc;
     struct cadre_error err;
 };
 
-static cadre_status talk(struct peer *p, struct cadre_comm *comm)
+static cadre_status send_round(struct peer *p, struct cadre_comm *comm, int n,
+                               uint64_t count, double *seconds)
 {
-    cadre_event done;
-    double begin = 0;
-    for (int i = 0; i < PINGS + SENDS; i++) {
-        const uint64_t count = i < PINGS ? 1 : LARGE / 4;
-        if (i == PINGS)
-            p->latency = (cadre_now_s() - begin) / PINGS;
-        if (i == 0 || i == PINGS)
-            begin = cadre_now_s();
+    const double begin = cadre_now_s();
+    for (int i = 0; i < n; i++) {
+        cadre_event done;
         CADRE_TRY((i + p->rank) % 2 == 0
                       ? cadre_comm_send(comm, "probe", p->bytes, count, CADRE_U8,
                                         1 - p->rank, 0, &done)
@@ -259,8 +244,22 @@ static cadre_status talk(struct peer *p, struct cadre_comm *comm)
                                         1 - p->rank, 0, &done));
         CADRE_TRY(cadre_comm_wait(comm, done));
     }
-    p->seconds = (cadre_now_s() - begin) / SENDS;
+    *seconds = (cadre_now_s() - begin) / n;
     return CADRE_OK;
+}
+
+/* A ring of two takes two turns for a sum. */
+static cadre_status talk(struct peer *p, struct cadre_comm *comm)
+{
+    const double begin = cadre_now_s();
+    for (int i = 0; i < PINGS; i++) {
+        cadre_event done;
+        CADRE_TRY(cadre_comm_all_reduce(comm, "probe", p->bytes, p->bytes, 1, CADRE_F32,
+                                        CADRE_SUM, 0, &done));
+        CADRE_TRY(cadre_comm_wait(comm, done));
+    }
+    p->latency = (cadre_now_s() - begin) / PINGS / 2;
+    return send_round(p, comm, SENDS, p->large, &p->seconds);
 }
 
 static void *be_rank(void *arg)
@@ -275,16 +274,26 @@ static void *be_rank(void *arg)
     return NULL;
 }
 
-static cadre_status measure_link(struct bench *b, struct cadre_probe *out,
+/* A slow link is not given more than it carries in a while. */
+static uint64_t long_message(const struct cadre_link *link)
+{
+    const double most = link->gbytes_s * 1e9 * LONG_S, all = (double)(LARGE / 4);
+    return (uint64_t)(most > 0 ? fmax(1, fmin(most, all)) : all);
+}
+
+static cadre_status measure_link(struct bench *b, const struct cadre_link *link,
+                                 double *latency, double *message,
                                  struct cadre_error *err)
 {
-    const struct cadre_local_config config = {.size = 2, .timeout_s = 60};
+    const struct cadre_local_config config = {
+        .size = 2, .timeout_s = 60, .link = *link};
     struct cadre_local_segment *segment = NULL;
     struct peer peer[2] = {{.rank = 0, .bytes = b->block[0]},
                            {.rank = 1, .bytes = b->block[1]}};
     pthread_t other;
     CADRE_TRY(cadre_local_segment_create(&config, &segment, err));
     peer[0].segment = peer[1].segment = segment;
+    peer[0].large = peer[1].large = long_message(link);
     if (pthread_create(&other, NULL, be_rank, &peer[1]) != 0) {
         cadre_local_segment_close(segment);
         return cadre_fail(err, CADRE_E_RESOURCE, "cannot start a thread");
@@ -296,28 +305,97 @@ static cadre_status measure_link(struct bench *b, struct cadre_probe *out,
         if (peer[i].rc != CADRE_OK)
             return cadre_fail(err, peer[i].rc, "two ranks cannot talk: %s",
                               peer[i].err.text);
-    out->link_latency_s = peer[0].latency;
-    out->link_bytes_s =
-        (double)LARGE / 4 / fmax(peer[0].seconds - peer[0].latency, 1e-9);
+    *latency = peer[0].latency;
+    *message = peer[0].seconds;
     return CADRE_OK;
 }
 
-cadre_status cadre_probe(struct cadre_probe *out, const char *kind, int threads,
-                         double seconds, struct cadre_error *err)
+static cadre_status measure_links(struct bench *b, const struct cadre_link link[2],
+                                  struct taken *t, struct cadre_error *err)
 {
-    struct bench b = {.each = seconds / (2 * CADRE_PROBE_DTYPES + 8)};
+    const bool between = link[1].gbytes_s > 0;
+    for (int i = 0; i < (between ? 2 : 1); i++)
+        CADRE_TRY(measure_link(b, &link[i], &t->latency[i], &t->message[i], err));
+    if (!between) {
+        t->latency[1] = t->latency[0];
+        t->message[1] = t->message[0];
+    }
+    return CADRE_OK;
+}
+
+/* ---- all of it ---- */
+
+static cadre_status measure_round(struct bench *b, const struct cadre_link link[2],
+                                  struct taken *t, struct cadre_error *err)
+{
+    cadre_status rc = measure_products(b, t);
+    if (rc == CADRE_OK)
+        rc = measure_rest(b, t);
+    if (rc != CADRE_OK)
+        return cadre_fail(err, rc, "an operation of the device failed while measured");
+    return b->device->ops->async ? CADRE_OK : measure_links(b, link, t, err);
+}
+
+static cadre_status measure_all(struct bench *b, const struct cadre_link link[2],
+                                struct taken *out, struct cadre_error *err)
+{
+    struct taken round[ROUNDS];
+    memset(round, 0, sizeof round);
+    for (int i = 0; i < ROUNDS; i++)
+        CADRE_TRY(measure_round(b, link, &round[i], err));
+    for (size_t at = 0; at < sizeof *out / sizeof(double); at++) {
+        double value[ROUNDS];
+        for (int i = 0; i < ROUNDS; i++)
+            value[i] = ((const double *)&round[i])[at];
+        ((double *)out)[at] = cadre_median(value, ROUNDS);
+    }
+    return CADRE_OK;
+}
+
+/* Products: a line through two sizes, seconds are (FLOPs + half) / rate. */
+static void take_rates(struct cadre_probe *p, const struct taken *t,
+                       const struct cadre_link link[2])
+{
+    const double flops_s = 2 * pow(SMALL, 3), flops_l = 2 * pow(LARGE_SIDE, 3);
+    for (int i = 0; i < CADRE_PROBE_DTYPES; i++)
+        p->flops_s[i] =
+            (flops_l - flops_s) / fmax((t->large[i] - t->small[i]) / 3, 1e-12);
+    p->half_flops =
+        fmax(0, t->small[CADRE_PROBE_F32] / 3 * p->flops_s[CADRE_PROBE_F32] - flops_s);
+    p->copy_bytes_s = 2.0 * (double)LARGE / t->copy;
+    p->rows_bytes_s = 8.0 * ROWS * CHANNELS / t->rows;
+    p->attention_flops_s = 2.0 * BATCH * TIME * TIME * CHANNELS / t->attention;
+    p->update_bytes_s = 30.0 * UPDATED / t->update;
+    p->op_s = t->op;
+    for (int i = 0; i < 2 && t->message[i] > 0; i++) {
+        const double bytes = (double)long_message(&link[link[i].gbytes_s > 0 ? i : 0]);
+        p->link_latency_s[i] = t->latency[i];
+        p->link_bytes_s[i] = bytes / fmax(t->message[i] - t->latency[i], 1e-9);
+    }
+}
+
+cadre_status cadre_probe(struct cadre_probe *out, const char *kind, int threads,
+                         const struct cadre_link link[2], double seconds,
+                         struct cadre_error *err)
+{
+    static const struct cadre_link none[2];
+    struct bench b = {.each = seconds / ROUNDS / (2 * CADRE_PROBE_DTYPES + 8)};
     struct cadre_probe p = {.threads = threads};
+    struct taken taken;
+    uint64_t free_bytes = 0, total = 0;
+    link = link ? link : none;
     cadre_status rc = open_bench(&b, kind, threads, err);
+    if (rc == CADRE_OK)
+        rc = measure_all(&b, link, &taken, err);
     if (rc == CADRE_OK) {
         snprintf(p.device, sizeof p.device, "%s", b.device->ops->async ? "GPU" : "CPU");
-        rc = measure_device(&b, &p);
-        if (rc != CADRE_OK)
-            cadre_fail(err, rc, "an operation of the device failed while measured");
-    }
-    if (rc == CADRE_OK && !b.device->ops->async)
-        rc = measure_link(&b, &p, err);
-    close_bench(&b);
-    if (rc == CADRE_OK)
+        take_rates(&p, &taken, link);
+        if (b.device->ops->memory(b.device, &free_bytes, &total)) {
+            p.memory_bytes = (double)total;
+            p.memory_free = (double)free_bytes;
+        }
         *out = p;
+    }
+    close_bench(&b);
     return rc;
 }

@@ -5,6 +5,7 @@
 #define CADRE_TRAIN_PROBE_H
 
 #include "core/base/error.h"
+#include "core/comm/local.h"
 
 enum cadre_probe_dtype {
     CADRE_PROBE_F32,
@@ -14,7 +15,8 @@ enum cadre_probe_dtype {
     CADRE_PROBE_DTYPES,
 };
 
-/* Medians. A product of F FLOPs takes about (F + half_flops) / flops_s. */
+/* Medians of three rounds. A product of F FLOPs takes about (F + half_flops) / flops_s.
+ */
 struct cadre_probe {
     char device[128]; /* its name */
     int threads; /* of the rank */
@@ -26,13 +28,17 @@ struct cadre_probe {
     double attention_flops_s; /* fp32, causal: of the half that is computed */
     double update_bytes_s; /* AdamW at 30 bytes an element */
     double op_s; /* a small operation that does nearly nothing */
-    double link_bytes_s, link_latency_s; /* between two ranks of the local transport */
+    /* between two ranks of the local transport, the latency half of a small sum's; [1]:
+     * of two nodes, where link[1] is given, else the same */
+    double link_bytes_s[2], link_latency_s[2];
 };
 
 /* Measure for about `seconds` in all, on a device of `kind` with `threads` threads;
- * two more threads stand for two ranks at its end. [main] Errors: those of
+ * two more threads stand for two ranks at its end, over the links of comm.link (NULL,
+ * all zero: as fast as memory), within nodes and between them. [main] Errors: those of
  * cadre_device_open, CADRE_E_RESOURCE, and those of the operations. */
 cadre_status cadre_probe(struct cadre_probe *out, const char *kind, int threads,
-                         double seconds, struct cadre_error *err);
+                         const struct cadre_link link[2], double seconds,
+                         struct cadre_error *err);
 
 #endif

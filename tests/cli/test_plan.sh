@@ -137,13 +137,14 @@ has '"refused": "plugin .pipeline. in plan: pipeline.balance = '
 
 # ---- the machine at hand ----
 if [ -z "${CADRE_TEST_LEAN:-}" ]; then
-    plan --measure here.ini --set device.kind=cpu
-    has '^here.ini: [0-9.]+ fp32 GFLOP/s, '
+    plan --measure here.ini --set device.kind=cpu --set comm.link=0.5:20
+    has '^here.ini: [0-9.]+ fp32 GFLOP/s, .* 0.[34][0-9]* GB/s between ranks$'
     plan small.ini --ranks 2 --hardware here.ini --set train.precision=fp32
     has '^ *1  '
 fi
 refused "takes --set alone" small.ini --measure here.ini
-refused "device.kind and device.threads alone" --measure here.ini --set train.steps=1
+refused "device.kind, device.threads and comm.link alone" --measure here.ini --set train.steps=1
+refused "comm.link" --measure here.ini --set comm.link=fast
 
 # ---- forecasts beside measurements ----
 cat >compare.ini <<'END'

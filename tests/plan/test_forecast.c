@@ -108,6 +108,88 @@ START_TEST(gradients_of_zero_3_by_accounting)
 }
 END_TEST
 
+/* In fp32 gradients, parameters and activations take twice the bytes of bf16. */
+START_TEST(bytes_on_the_wire_are_those_of_the_type)
+{
+    static const enum cadre_plan_cause cause[] = {
+        CADRE_PLAN_DATA, CADRE_PLAN_DATA, CADRE_PLAN_TENSOR, CADRE_PLAN_PIPELINE};
+    hw.software.gradient_bytes = 2;
+    hw.software.overlap_gather = 0;
+    hw.accounting = _i == 3 ? CADRE_ACCOUNTING_MEGATRON : CADRE_ACCOUNTING_CADRE;
+    c.global_batch = 64;
+    c.data = _i < 2 ? 4 : 1, c.zero = _i == 1 ? 3 : 0;
+    c.tensor = _i == 2 ? 4 : 1, c.pipeline = _i == 3 ? 4 : 1;
+    const double narrow = forecast().cause[cause[_i]];
+    c.dtype = CADRE_PLAN_FP32;
+    ck_assert_double_gt(narrow, 0);
+    ck_assert_double_eq_tol(forecast().cause[cause[_i]] / narrow, 2, 1e-9);
+}
+END_TEST
+
+/* 16 micro-batches: 8 blocks, embedding and head, gathered twice for each and scattered
+ * once, in 3 turns; the formula of one gather has one of those operations. */
+START_TEST(each_block_that_is_gathered_takes_turns)
+{
+    c.data = 4, c.zero = 3, c.global_batch = 64;
+    hw.software.overlap_gather = 0;
+    const double without = forecast().cause[CADRE_PLAN_DATA];
+    hw.node.latency_us = 10;
+    ck_assert_double_eq_tol(forecast().cause[CADRE_PLAN_DATA] - without,
+                            10 * (2 * 16 + 1) * 3 * 10e-6, 1e-9);
+}
+END_TEST
+
+/* 32000 x 1024 values of bf16 and their gradients in fp32, over 100 GB/s; no other
+ * program is taken to, and stages that turn back have both ends. */
+START_TEST(tied_weights_of_two_stages)
+{
+    struct cadre_transformer t = small_model;
+    c.pipeline = 4, c.chunks = 2, c.schedule = CADRE_PLAN_BREADTH_FIRST;
+    const double tied = cadre_forecast(&t, &c, &hw).cause[CADRE_PLAN_PIPELINE];
+    t.tied = false;
+    const double own = cadre_forecast(&t, &c, &hw).cause[CADRE_PLAN_PIPELINE];
+    ck_assert_double_eq_tol(tied - own, 6 * 32000.0 * 1024 / 100e9, 1e-9);
+    t.tied = true;
+    hw.accounting = CADRE_ACCOUNTING_MEGATRON;
+    ck_assert_double_eq(cadre_forecast(&t, &c, &hw).cause[CADRE_PLAN_PIPELINE], own);
+}
+END_TEST
+
+/* 4 stages, a message of s: 6 s where they travel beside computing and all
+ * micro-batches are on their way; 1f1b has 4 of them, whose 6 messages are waited for.
+ */
+START_TEST(messages_beside_computing)
+{
+    c.pipeline = 4, c.global_batch = 64;
+    hw.accounting = CADRE_ACCOUNTING_MEGATRON; /* no tied weights */
+    const double each = forecast().cause[CADRE_PLAN_PIPELINE] / 64 / 2;
+    hw.software.pipeline_beside = true;
+    c.schedule = CADRE_PLAN_GPIPE;
+    ck_assert_double_eq_tol(forecast().cause[CADRE_PLAN_PIPELINE], 6 * each, 1e-12);
+    c.schedule = CADRE_PLAN_1F1B;
+    ck_assert_double_eq_tol(forecast().cause[CADRE_PLAN_PIPELINE],
+                            6 * each + 64 * 6 * each / 4, 1e-9);
+    c.schedule = CADRE_PLAN_ZB_H1; /* weights are on the way once, and hide the rest */
+    ck_assert_double_eq_tol(forecast().cause[CADRE_PLAN_PIPELINE], 6 * each, 1e-12);
+    hw.node.bandwidth_gb_s = 1e-3; /* the link is what there is to wait for */
+    c.schedule = CADRE_PLAN_GPIPE;
+    ck_assert_double_gt(forecast().cause[CADRE_PLAN_PIPELINE],
+                        60 * 2.0 * 1024 * 1024 / 1e6);
+}
+END_TEST
+
+START_TEST(a_rank_alone_is_faster)
+{
+    const double busy = forecast().step;
+    hw.device.alone_speedup = 1.25;
+    ck_assert_double_eq_tol(busy / forecast().step, 1.25, 1e-9);
+    c.data = 2;
+    const double two = forecast().cause[CADRE_PLAN_COMPUTE];
+    hw.device.alone_speedup = 1;
+    ck_assert_double_eq(forecast().cause[CADRE_PLAN_COMPUTE], two);
+}
+END_TEST
+
 START_TEST(straggling_grows_with_the_nodes)
 {
     hw.software.straggle = 0.01;
@@ -175,6 +257,11 @@ Suite *test_suite(void)
     tcase_add_test(tc, gradients_that_nothing_hides);
     tcase_add_test(tc, gathers_of_zero_3_beyond_the_work);
     tcase_add_test(tc, gradients_of_zero_3_by_accounting);
+    tcase_add_loop_test(tc, bytes_on_the_wire_are_those_of_the_type, 0, 4);
+    tcase_add_test(tc, each_block_that_is_gathered_takes_turns);
+    tcase_add_test(tc, tied_weights_of_two_stages);
+    tcase_add_test(tc, messages_beside_computing);
+    tcase_add_test(tc, a_rank_alone_is_faster);
     tcase_add_test(tc, straggling_grows_with_the_nodes);
     tcase_add_test(tc, bubbles_of_all_schedules);
     tcase_add_test(tc, groups_of_shards_gather_in_their_node);
