@@ -8,6 +8,7 @@
 #include <execinfo.h>
 #include <fcntl.h>
 #include <link.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <spawn.h>
 #include <stdarg.h>
@@ -23,11 +24,6 @@
 #include "tests/support/fault_calls.h"
 
 enum { FILES = 96 };
-
-void *__libc_malloc(size_t bytes);
-void *__libc_calloc(size_t n, size_t bytes);
-void *__libc_realloc(void *old, size_t bytes);
-void *__libc_memalign(size_t unit, size_t bytes);
 
 static struct fault_table *table;
 static __thread __attribute__((tls_model("initial-exec"))) int busy;
@@ -195,44 +191,47 @@ void fault_go_on(void)
 
 /* ---- memory ---- */
 
+/* The next definition is the C library's, or that of AddressSanitizer. */
+
 FAULT_EXPORT void *malloc(size_t bytes)
 {
+    FAULT_NEXT(malloc)
     FAILS(FAULT_MEMORY, NULL);
-    return __libc_malloc(bytes);
+    return next(bytes);
 }
 
 FAULT_EXPORT void *calloc(size_t n, size_t bytes)
 {
+    FAULT_NEXT(calloc)
     FAILS(FAULT_MEMORY, NULL);
-    return __libc_calloc(n, bytes);
+    return next(n, bytes);
 }
 
 FAULT_EXPORT void *realloc(void *old, size_t bytes)
 {
+    FAULT_NEXT(realloc)
     FAILS(FAULT_MEMORY, NULL);
-    return __libc_realloc(old, bytes);
+    return next(old, bytes);
 }
 
 FAULT_EXPORT int posix_memalign(void **out, size_t unit, size_t bytes)
 {
-    if (fault_of_call(FAULT_MEMORY))
-        return ENOMEM;
-    void *block = __libc_memalign(unit, bytes);
-    if (block)
-        *out = block;
-    return block ? 0 : ENOMEM;
+    FAULT_NEXT(posix_memalign)
+    return fault_of_call(FAULT_MEMORY) ? ENOMEM : next(out, unit, bytes);
 }
 
 FAULT_EXPORT void *aligned_alloc(size_t unit, size_t bytes)
 {
+    FAULT_NEXT(aligned_alloc)
     FAILS(FAULT_MEMORY, NULL);
-    return __libc_memalign(unit, bytes);
+    return next(unit, bytes);
 }
 
 FAULT_EXPORT void *memalign(size_t unit, size_t bytes)
 {
+    FAULT_NEXT(memalign)
     FAILS(FAULT_MEMORY, NULL);
-    return __libc_memalign(unit, bytes);
+    return next(unit, bytes);
 }
 
 FAULT_EXPORT void *mmap(void *at, size_t bytes, int rights, int flags, int fd,
