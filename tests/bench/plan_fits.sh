@@ -114,7 +114,7 @@ print(f"```\n{tried} candidates: {fits} said to fit, of which {wrong_fit} did no
       f"to fit, of which {wrong_refusal} did")
 off.sort()
 print(f"most bytes that a rank had, beside those that its plan asks for: {off[0][0]:+.1f} % "
-      f"({off[0][1]}) to {off[-1][0]:+.1f} %, median {off[len(off) // 2][0]:+.1f} %")
+      f"({off[0][1]}) to {off[-1][0]:+.1f} % ({off[-1][1]}), median {off[len(off) // 2][0]:+.1f} %")
 for stack in ("single", "zero:2", "pipeline:2"):
     ini = f"{tmp}/large.ini"
     open(ini, "w").write(conf.format(tmp=tmp, layers=8, channels=640, heads=10, context=256, batch=8,

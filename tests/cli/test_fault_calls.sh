@@ -18,6 +18,8 @@ if grep -qE '^SAN_CFLAGS = .*sanitize=[a-z,]*address' "$CADRE_BUILD/Makefile"; t
     # that write through null pointers are told by it.
     let_crash
     ASAN_OPTIONS+=:verify_asan_link_order=0:detect_leaks=1:exitcode=99:log_path=$tmp/asan
+    ASAN_OPTIONS+=:fast_unwind_on_malloc=0 # to see who asks the loader for memory
+    export LSAN_OPTIONS=suppressions=$CADRE_SRC/tests/support/fault_leaks.supp:print_suppressions=0
     points=${FAULT_POINTS:-1}
 elif grep -qE '^SAN_CFLAGS = .*sanitize' "$CADRE_BUILD/Makefile"; then
     skip "this sanitizer's malloc cannot be failed"

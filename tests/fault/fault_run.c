@@ -295,9 +295,10 @@ static bool in_library(void)
 {
     char first[128] = "";
     const char *end = strchr(run.table->trace, '+');
-    const char *skip = "libstdc++";
     const char *line = run.table->trace;
-    while (end && strncmp(line, skip, strlen(skip)) == 0) { /* operator new */
+    /* operator new; and the shim's own, where a sanitizer stands between */
+    while (end && (strncmp(line, "libstdc++", 9) == 0 ||
+                   strncmp(line, "fault_calls", 11) == 0)) {
         line = strchr(end, '\n');
         line = line ? line + 1 : "";
         end = strchr(line, '+');
