@@ -219,6 +219,13 @@ static size_t staging_bytes(const struct cadre_executor_config *config)
     return (size_t)(config->batch * (each + config->time)) * sizeof(int32_t);
 }
 
+/* A loss of each row, and of pairs a sum of its logits. */
+static uint64_t loss_bytes(const struct cadre_executor_config *config)
+{
+    const uint64_t rows = (uint64_t)(config->batch * config->time);
+    return rows * sizeof(double) * (config->model->config.logit_sums ? 2 : 1);
+}
+
 void cadre_executor_note(const struct cadre_executor_config *config,
                          struct cadre_ledger *ledger)
 {
@@ -228,6 +235,7 @@ void cadre_executor_note(const struct cadre_executor_config *config,
                  slot_layout(config, &config->plan->chunk[c], NULL, NULL);
     cadre_ledger_note(ledger, CADRE_SPACE_DEVICE, slots, "activations");
     cadre_ledger_note(ledger, CADRE_SPACE_DEVICE, shared_bytes(config), "scratch");
+    cadre_ledger_note(ledger, CADRE_SPACE_DEVICE, loss_bytes(config), "loss");
     if (frozen_bytes(config))
         cadre_ledger_note(ledger, CADRE_SPACE_DEVICE, frozen_bytes(config), FROZEN);
     if (config->pinned)
