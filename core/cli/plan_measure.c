@@ -10,12 +10,12 @@
 #include "core/base/median.h"
 #include "core/base/path.h"
 #include "core/config/config.h"
-#include "core/plan/block_cost.h"
+#include "core/plan/block_fit.h"
 #include "core/train/block_probe.h"
 #include "core/train/probe.h"
 
 static const double SECONDS = 20;
-enum { REPEATS = 4, ROUNDS = 5, SHAPES = 4, MOST_RANKS = 64 };
+enum { REPEATS = 4, ROUNDS = 5, SHAPES = 4, MOST_RANKS = 64, MOST_DEVICES = 256 };
 static const double GIB = 1073741824.0;
 
 /* Of the memory that the machine has, where the device does not say. */
@@ -32,136 +32,65 @@ static double memory_of(const struct cadre_probe *p)
 static const struct cadre_block_shape shapes[SHAPES] = {
     {64, 2, 96, 2}, {160, 5, 64, 3}, {256, 8, 96, 2}, {448, 7, 128, 2}};
 
-/* What the formulas take of a block's products and rows: parts of the measured rates.
- * Of products more than 1 where something slowed these while they were measured. */
-struct parts {
-    double products, rows;
-    double alone; /* how much faster a rank is while the others idle */
-};
-
-/* The hardware as far as a block asks for it. */
-static struct cadre_hardware one_rank(const struct cadre_probe *p, struct parts parts)
+/* What was measured is the peak, so that parts of it are 1. Rows of a small model stay
+ * in caches, which a copy of 64 MiB does not. */
+static struct cadre_hardware hardware_of(const struct cadre_probe *p)
 {
-    struct cadre_hardware hw = {.node_devices = 1};
-    hw.device.peak_tflops[CADRE_PLAN_FP32] = p->flops_s[CADRE_PROBE_F32] / 1e12;
-    hw.device.product_efficiency = parts.products;
-    hw.device.product_half_gflop = p->half_flops / 1e9;
+    static const enum cadre_plan_dtype dtype[CADRE_PROBE_DTYPES] = {
+        CADRE_PLAN_FP32, CADRE_PLAN_FP16, CADRE_PLAN_BF16, CADRE_PLAN_FP64};
+    struct cadre_hardware hw = {.node_devices = MOST_DEVICES};
+    for (int i = 0; i < CADRE_PROBE_DTYPES; i++)
+        hw.device.peak_tflops[dtype[i]] = p->flops_s[i] / 1e12;
+    hw.device.memory_gib = memory_of(p) / GIB;
+    hw.device.reserve_gib = fmin(1, memory_of(p) / GIB / 8);
     hw.device.memory_gb_s = fmax(p->copy_bytes_s, p->rows_bytes_s) / 1e9;
-    hw.device.memory_efficiency = parts.rows;
-    hw.device.op_us = p->op_s * 1e6;
+    hw.device.memory_efficiency = hw.device.product_efficiency = 1;
+    hw.device.product_half_gflop = p->half_flops / 1e9;
     hw.device.attention_fused = true;
     hw.device.attention_efficiency =
         fmin(1, p->attention_flops_s / p->flops_s[CADRE_PROBE_F32]);
+    hw.device.update_gb_s = p->update_bytes_s / 1e9;
+    hw.device.op_us = p->op_s * 1e6;
     return hw;
 }
 
-/* The formula's seconds of a block. */
-static double forecast(const struct cadre_hardware *hw,
-                       const struct cadre_block_shape *s)
+/* Rates become those of a rank while all compute. */
+static void share(struct cadre_hardware *hw, double alone)
 {
-    const struct cadre_transformer t = {.layers = 1,
-                                        .channels = s->channels,
-                                        .heads = s->heads,
-                                        .kv_heads = s->heads,
-                                        .hidden = 4 * s->channels,
-                                        .vocab = 1,
-                                        .context = s->time};
-    const struct cadre_candidate c = {.tensor = 1,
-                                      .pipeline = 1,
-                                      .context = 1,
-                                      .data = 1,
-                                      .micro_batch = s->batch,
-                                      .dtype = CADRE_PLAN_FP32};
-    const struct cadre_block_cost cost = cadre_block_cost(&t, &c, hw);
-    return cost.forward + cost.backward;
-}
-
-/* Forecast over measured: the mean of the shapes, and their variance around 1. */
-static double compare(const struct cadre_probe *p, struct parts parts,
-                      const double measured[SHAPES], double *variance)
-{
-    const struct cadre_hardware hw = one_rank(p, parts);
-    double sum = 0;
-    *variance = 0;
-    for (int i = 0; i < SHAPES; i++) {
-        const double ratio = forecast(&hw, &shapes[i]) / measured[i];
-        sum += ratio / SHAPES;
-        *variance += pow(ratio - 1, 2) / SHAPES;
-    }
-    return sum;
-}
-
-/* The two parts with which blocks take nearest to what they were measured to take: for
- * each of products the one of rows that makes the mean right, in [0.01, 1]. */
-static void fit_parts(const struct cadre_probe *p, const double measured[SHAPES],
-                      struct parts *best)
-{
-    double least = INFINITY, variance;
-    for (int percent = 150; percent >= 30; percent--) {
-        struct parts at = {percent / 100.0, 1, best->alone};
-        double low = 0.01, high = 1;
-        for (int i = 0; i < 40; i++) {
-            at.rows = sqrt(low * high);
-            *(compare(p, at, measured, &variance) > 1 ? &low : &high) = at.rows;
-        }
-        compare(p, at, measured, &variance);
-        if (variance < least) {
-            least = variance;
-            *best = at;
-        }
-    }
-}
-
-/* Rates of `p` become those of a rank while all compute. */
-static void share(struct cadre_probe *p, double alone)
-{
-    for (int i = 0; i < CADRE_PROBE_DTYPES; i++)
-        p->flops_s[i] /= alone;
-    p->copy_bytes_s /= alone;
-    p->rows_bytes_s /= alone;
-    p->attention_flops_s /= alone;
-    p->update_bytes_s /= alone;
-    p->op_s *= alone;
+    hw->device.alone_speedup = 1 / alone;
+    *hw = cadre_hardware_alone(hw);
+    hw->device.alone_speedup = alone;
 }
 
 /* In turns: all ranks that the machine has cores for at a time, and one alone. */
-static cadre_status measure_blocks(struct cadre_probe *p, const char *kind,
-                                   struct parts *parts, struct cadre_error *err)
+static cadre_status measure_blocks(struct cadre_hardware *hw, const char *kind,
+                                   int threads, struct cadre_error *err)
 {
-    const int ranks = (int)fmax(1, fmin(MOST_RANKS, cadre_cores() / p->threads));
-    double all[SHAPES][ROUNDS], one[SHAPES][ROUNDS], measured[SHAPES];
+    const int ranks = (int)fmax(1, fmin(MOST_RANKS, cadre_cores() / threads));
+    double all[SHAPES][ROUNDS], one[SHAPES][ROUNDS], alone = 0;
+    struct cadre_block_sample sample[SHAPES];
     for (int round = 0; round < ROUNDS; round++)
         for (int i = 0; i < SHAPES; i++) {
-            CADRE_TRY(cadre_block_probe(kind, p->threads, ranks, &shapes[i], REPEATS,
+            CADRE_TRY(cadre_block_probe(kind, threads, ranks, &shapes[i], REPEATS,
                                         &all[i][round], err));
-            CADRE_TRY(cadre_block_probe(kind, p->threads, 1, &shapes[i], REPEATS,
+            CADRE_TRY(cadre_block_probe(kind, threads, 1, &shapes[i], REPEATS,
                                         &one[i][round], err));
         }
-    parts->alone = 0;
     for (int i = 0; i < SHAPES; i++) {
-        measured[i] = cadre_median(all[i], ROUNDS);
-        parts->alone += fmax(1, measured[i] / cadre_median(one[i], ROUNDS)) / SHAPES;
+        const struct cadre_block_shape *s = &shapes[i];
+        sample[i] = (struct cadre_block_sample){s->channels, s->heads, s->time,
+                                                s->batch, cadre_median(all[i], ROUNDS)};
+        alone += fmax(1, sample[i].seconds / cadre_median(one[i], ROUNDS)) / SHAPES;
     }
-    share(p, parts->alone);
-    fit_parts(p, measured, parts);
+    share(hw, alone);
+    cadre_block_fit(hw, sample, SHAPES);
     return CADRE_OK;
 }
 
 /* ---- the file ---- */
 
-static void put_peaks(struct cadre_text *out, const struct cadre_probe *p,
-                      struct parts parts)
-{
-    static const char *const names[CADRE_PROBE_DTYPES] = {"fp32", "fp16", "bf16",
-                                                          "fp64"};
-    for (int i = 0; i < CADRE_PROBE_DTYPES; i++)
-        if (p->flops_s[i] > 0)
-            cadre_text_printf(out, "peak_%s_tflops = %.6g\n", names[i],
-                              p->flops_s[i] / 1e12 * fmax(1, parts.products));
-}
-
 static void describe(struct cadre_text *out, const struct cadre_probe *p,
-                     struct parts parts)
+                     const struct cadre_hardware *hw)
 {
     char host[64] = "here", date[CADRE_JSON_DATE];
     gethostname(host, sizeof host - 1);
@@ -176,26 +105,26 @@ static void describe(struct cadre_text *out, const struct cadre_probe *p,
         "[hardware]\nname = %s\naccounting = cadre\n\n[device]\n",
         host, cadre_json_date(date), p->device, p->threads, p->threads > 1 ? "s" : "",
         host);
-    /* rows of a small model stay in caches, which a copy of 64 MiB does not */
-    const double fastest = fmax(p->copy_bytes_s, p->rows_bytes_s);
-    put_peaks(out, p, parts);
+    for (int i = 0; i < CADRE_PLAN_DTYPES; i++)
+        if (hw->device.peak_tflops[i] > 0)
+            cadre_text_printf(out, "peak_%s_tflops = %.6g\n", cadre_plan_dtype_name(i),
+                              hw->device.peak_tflops[i]);
     cadre_text_printf(
         out,
         "memory_gib = %.6g\nreserve_gib = %.3g\nmemory_gb_s = %.4g\n"
-        "memory_efficiency = %.4g\nproduct_efficiency = %.4g\nproduct_half_gflop = "
-        "%.4g\n"
-        "attention = fused\nattention_efficiency = %.4g\nupdate_gb_s = %.4g\n"
-        "op_us = %.4g\nalone_speedup = %.4g\n",
-        memory_of(p) / GIB, fmin(1, memory_of(p) / GIB / 8), fastest / 1e9, parts.rows,
-        fmin(1, parts.products), p->half_flops / 1e9,
-        fmin(1, p->attention_flops_s / p->flops_s[CADRE_PROBE_F32]),
-        p->update_bytes_s / 1e9, p->op_s * 1e6, parts.alone);
+        "memory_efficiency = %.4g\nproduct_efficiency = %.4g\n"
+        "product_half_gflop = %.4g\nattention = fused\nattention_efficiency = %.4g\n"
+        "update_gb_s = %.4g\nop_us = %.4g\nalone_speedup = %.4g\n",
+        hw->device.memory_gib, hw->device.reserve_gib, hw->device.memory_gb_s,
+        hw->device.memory_efficiency, hw->device.product_efficiency,
+        hw->device.product_half_gflop, hw->device.attention_efficiency,
+        hw->device.update_gb_s, hw->device.op_us, hw->device.alone_speedup);
 }
 
 static void describe_links(struct cadre_text *out, const struct cadre_probe *p)
 {
     static const char *const levels[] = {"node", "cluster"};
-    cadre_text_printf(out, "\n[node]\ndevices = 256\n");
+    cadre_text_printf(out, "\n[node]\ndevices = %d\n", MOST_DEVICES);
     for (int i = 0; i < 2; i++)
         cadre_text_printf(out,
                           "\n[link:%s]\nbandwidth_gb_s = %.4g\nlatency_us = %.4g\n"
@@ -246,7 +175,7 @@ cadre_status cadre_plan_measure(const struct cadre_cli_args *args,
     struct cadre_link link[2] = {{0}};
     char kind[16];
     int threads;
-    struct parts parts = {1, 1, 1};
+    struct cadre_hardware hw;
     if (args->words.n > 0 || args->plan.ranks || args->plan.replay ||
         args->plan.hardware)
         return cadre_fail(err, CADRE_E_INVALID,
@@ -259,8 +188,9 @@ cadre_status cadre_plan_measure(const struct cadre_cli_args *args,
                           "--measure: links between GPUs are not measured yet; write "
                           "them by hand beside conf/hardware/h100.ini, or measure the "
                           "CPU: --set device.kind=cpu");
-    CADRE_TRY(measure_blocks(&probe, kind, &parts, err));
-    describe(&out, &probe, parts);
+    hw = hardware_of(&probe);
+    CADRE_TRY(measure_blocks(&hw, kind, threads, err));
+    describe(&out, &probe, &hw);
     describe_links(&out, &probe);
     cadre_status rc =
         out.failed ? cadre_no_memory(err, "the hardware file")
