@@ -66,7 +66,8 @@ static void share(struct cadre_hardware *hw, double alone)
 static cadre_status measure_blocks(struct cadre_hardware *hw, const char *kind,
                                    int threads, struct cadre_error *err)
 {
-    const int ranks = (int)fmax(1, fmin(MOST_RANKS, cadre_cores() / threads));
+    const int most = cadre_cores() / threads;
+    const int ranks = most < 1 ? 1 : most > MOST_RANKS ? MOST_RANKS : most;
     double all[SHAPES][ROUNDS], one[SHAPES][ROUNDS], alone = 0;
     struct cadre_block_sample sample[SHAPES];
     for (int round = 0; round < ROUNDS; round++)

@@ -62,14 +62,33 @@ struct member {
     struct cadre_error err;
 };
 
+/* A planned rank of its own. On failure there is none. */
+static cadre_status plan_rank(struct crew *crew, struct cadre_spec **spec,
+                              struct cadre_rank **out, struct cadre_error *err)
+{
+    struct cadre_rank *rank;
+    CADRE_TRY(make_spec(crew->kind, crew->threads, crew->shape, spec, err));
+    rank = cadre_calloc(1, sizeof *rank);
+    if (!rank)
+        return cadre_no_memory(err, "a rank");
+    const cadre_status rc = cadre_rank_plan(rank, &(*spec)->run, 0, err);
+    if (rc != CADRE_OK) {
+        cadre_rank_fini(rank);
+        free(rank);
+        return rc;
+    }
+    *out = rank;
+    return CADRE_OK;
+}
+
 /* All measure or fail as often, each time together. */
 static void time_block(struct member *m, struct cadre_rank *rank,
                        const struct cadre_spec *spec)
 {
-    double unit[UNITS], took[MOST] = {0};
+    double unit[UNITS] = {0}, took[MOST] = {0};
     for (int i = 0; i < m->crew->repeats; i++) {
         pthread_barrier_wait(&m->crew->begin);
-        if (m->rc == CADRE_OK)
+        if (rank && m->rc == CADRE_OK)
             m->rc = cadre_unit_seconds_measure(&spec->run, rank->model, unit, &m->err);
         took[i] = m->rc == CADRE_OK ? unit[1] : 0;
     }
@@ -79,16 +98,12 @@ static void time_block(struct member *m, struct cadre_rank *rank,
 static void *be_member(void *arg)
 {
     struct member *m = arg;
-    struct crew *crew = m->crew;
     struct cadre_spec *spec = NULL;
-    struct cadre_rank *rank = cadre_calloc(1, sizeof *rank);
-    m->rc = rank ? make_spec(crew->kind, crew->threads, crew->shape, &spec, &m->err)
-                 : cadre_no_memory(&m->err, "a rank");
-    if (m->rc == CADRE_OK)
-        m->rc = cadre_rank_plan(rank, &spec->run, 0, &m->err);
-    pthread_mutex_lock(&crew->gate);
-    const bool run = crew->run;
-    pthread_mutex_unlock(&crew->gate);
+    struct cadre_rank *rank = NULL;
+    m->rc = plan_rank(m->crew, &spec, &rank, &m->err);
+    pthread_mutex_lock(&m->crew->gate);
+    const bool run = m->crew->run;
+    pthread_mutex_unlock(&m->crew->gate);
     if (run)
         time_block(m, rank, spec);
     if (rank)

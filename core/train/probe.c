@@ -277,7 +277,7 @@ static void *be_rank(void *arg)
 /* A slow link is not given more than it carries in a while. */
 static uint64_t long_message(const struct cadre_link *link)
 {
-    const double most = link->gbytes_s * 1e9 * LONG_S, all = (double)(LARGE / 4);
+    const double most = link->gbytes_s * 1e9 * LONG_S, all = (double)LARGE / 4;
     return (uint64_t)(most > 0 ? fmax(1, fmin(most, all)) : all);
 }
 
