@@ -48,8 +48,7 @@ struct cadre_hardware {
         double product_efficiency_fp8;
         double update_gb_s; /* of AdamW at 30 B a parameter; 0: as memory */
         double op_us; /* fixed, of each operation beside its work */
-        double
-            alone_speedup; /* while no other device of the node computes; 0, 1: none */
+        double alone_speedup; /* while the others of its node idle; 0, 1: none */
         double attention_efficiency; /* of the 16-bit peak, fused attention */
         bool attention_fused; /* no scores in memory, and causal halves are skipped */
     } device;

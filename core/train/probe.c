@@ -28,7 +28,7 @@ typedef cadre_status (*work)(struct bench *b, const void *arg);
 struct taken {
     double small[CADRE_PROBE_DTYPES], large[CADRE_PROBE_DTYPES]; /* three products */
     double copy, rows, attention, update, op;
-    double latency[2], message[2]; /* of a link: a byte, long_message() */
+    double latency[2], bytes_s[2]; /* of links, the second a rate */
 };
 
 /* After a call that warms up. */
@@ -282,7 +282,7 @@ static uint64_t long_message(const struct cadre_link *link)
 }
 
 static cadre_status measure_link(struct bench *b, const struct cadre_link *link,
-                                 double *latency, double *message,
+                                 double *latency, double *bytes_s,
                                  struct cadre_error *err)
 {
     const struct cadre_local_config config = {
@@ -306,7 +306,7 @@ static cadre_status measure_link(struct bench *b, const struct cadre_link *link,
             return cadre_fail(err, peer[i].rc, "two ranks cannot talk: %s",
                               peer[i].err.text);
     *latency = peer[0].latency;
-    *message = peer[0].seconds;
+    *bytes_s = (double)peer[0].large / fmax(peer[0].seconds - peer[0].latency, 1e-9);
     return CADRE_OK;
 }
 
@@ -315,10 +315,10 @@ static cadre_status measure_links(struct bench *b, const struct cadre_link link[
 {
     const bool between = link[1].gbytes_s > 0;
     for (int i = 0; i < (between ? 2 : 1); i++)
-        CADRE_TRY(measure_link(b, &link[i], &t->latency[i], &t->message[i], err));
+        CADRE_TRY(measure_link(b, &link[i], &t->latency[i], &t->bytes_s[i], err));
     if (!between) {
         t->latency[1] = t->latency[0];
-        t->message[1] = t->message[0];
+        t->bytes_s[1] = t->bytes_s[0];
     }
     return CADRE_OK;
 }
@@ -353,8 +353,7 @@ static cadre_status measure_all(struct bench *b, const struct cadre_link link[2]
 }
 
 /* Products: a line through two sizes, seconds are (FLOPs + half) / rate. */
-static void take_rates(struct cadre_probe *p, const struct taken *t,
-                       const struct cadre_link link[2])
+static void take_rates(struct cadre_probe *p, const struct taken *t)
 {
     const double flops_s = 2 * pow(SMALL, 3), flops_l = 2 * pow(LARGE_SIDE, 3);
     for (int i = 0; i < CADRE_PROBE_DTYPES; i++)
@@ -367,10 +366,9 @@ static void take_rates(struct cadre_probe *p, const struct taken *t,
     p->attention_flops_s = 2.0 * BATCH * TIME * TIME * CHANNELS / t->attention;
     p->update_bytes_s = 30.0 * UPDATED / t->update;
     p->op_s = t->op;
-    for (int i = 0; i < 2 && t->message[i] > 0; i++) {
-        const double bytes = (double)long_message(&link[link[i].gbytes_s > 0 ? i : 0]);
+    for (int i = 0; i < 2; i++) {
         p->link_latency_s[i] = t->latency[i];
-        p->link_bytes_s[i] = bytes / fmax(t->message[i] - t->latency[i], 1e-9);
+        p->link_bytes_s[i] = t->bytes_s[i];
     }
 }
 
@@ -389,7 +387,7 @@ cadre_status cadre_probe(struct cadre_probe *out, const char *kind, int threads,
         rc = measure_all(&b, link, &taken, err);
     if (rc == CADRE_OK) {
         snprintf(p.device, sizeof p.device, "%s", b.device->ops->async ? "GPU" : "CPU");
-        take_rates(&p, &taken, link);
+        take_rates(&p, &taken);
         if (b.device->ops->memory(b.device, &free_bytes, &total)) {
             p.memory_bytes = (double)total;
             p.memory_free = (double)free_bytes;

@@ -7,7 +7,7 @@
 # `single` by both engines, the formulas and the simulation, and timed in rounds by `cadre compare`.
 # Prints every row, and of each engine mean and largest error beside the half-width of the measured
 # ratios, Kendall's tau over the pairs that the rounds show to differ, and the regret of the
-# forecast's first one. Needs an idle machine of 2 cores; 24 configurations in 8 rounds take 8
+# forecast's first one. Needs an idle machine of 2 cores; 24 configurations in 8 rounds take 11
 # minutes.
 . "$(dirname "$0")/lib.sh"
 cadre=${CADRE_BUILD:-$top/build}/cadre
