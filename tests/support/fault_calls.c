@@ -33,6 +33,7 @@ static __thread __attribute__((tls_model("initial-exec"))) int busy;
 struct file {
     uintptr_t begin, end, base;
     uint64_t name; /* a hash */
+    bool runtime; /* the C library, this one, a sanitizer */
     char text[40];
 };
 static struct file files[FILES];
@@ -43,6 +44,15 @@ static uint64_t mix(uint64_t hash, uint64_t value)
     hash ^= value;
     hash *= 0x9e3779b97f4a7c15u;
     return hash ^ (hash >> 29);
+}
+
+static bool is_runtime(const char *name)
+{
+    static const char *const begins[] = {"libc.so", "libasan.so", "fault_calls.so"};
+    for (size_t i = 0; i < sizeof begins / sizeof *begins; i++)
+        if (strncmp(name, begins[i], strlen(begins[i])) == 0)
+            return true;
+    return false;
 }
 
 static int add_file(struct dl_phdr_info *info, size_t size, void *arg)
@@ -69,6 +79,7 @@ static int add_file(struct dl_phdr_info *info, size_t size, void *arg)
         for (const char *c = name; *c; c++)
             files[at].name = mix(files[at].name, (unsigned char)*c);
         snprintf(files[at].text, sizeof files[at].text, "%s", *name ? name : "program");
+        files[at].runtime = is_runtime(name);
         atomic_store(&n_files, at + 1);
     }
     return 0;
@@ -107,6 +118,23 @@ static void note_trace(void *const *frame, int n)
     }
 }
 
+/* Of a call's stack, as a hash; 0 where no code but a runtime's asked for anything, as
+ * AddressSanitizer does where a thread begins: it ends the program where it gets none.
+ */
+static uint64_t stack_of(enum fault_kind kind, void *const *frame, int n)
+{
+    uint64_t stack = mix(kind, 1);
+    bool asked = false;
+    for (int i = 2; i < n; i++) {
+        const struct file *file = file_of((uintptr_t)frame[i]);
+        if (!file)
+            continue;
+        stack = mix(stack, ((uintptr_t)frame[i] - file->base) ^ file->name);
+        asked |= !file->runtime;
+    }
+    return asked ? stack | (stack == 0) : 0;
+}
+
 /* 0, or the error that this call has to return. */
 __attribute__((noinline)) int fault_of_call(enum fault_kind kind)
 {
@@ -117,13 +145,12 @@ __attribute__((noinline)) int fault_of_call(enum fault_kind kind)
         return 0;
     busy = 1;
     const int n = backtrace(frame, FAULT_FRAMES);
-    uint64_t stack = mix(kind, 1);
-    for (int i = 2; i < n; i++) {
-        const struct file *file = file_of((uintptr_t)frame[i]);
-        if (file)
-            stack = mix(stack, ((uintptr_t)frame[i] - file->base) ^ file->name);
+    const uint64_t stack = stack_of(kind, frame, n);
+    if (stack == 0) {
+        busy = 0;
+        errno = kept;
+        return 0;
     }
-    stack |= stack == 0;
     size_t at = stack % FAULT_SLOTS;
     for (size_t tries = 0; tries < FAULT_SLOTS; tries++, at = (at + 1) % FAULT_SLOTS) {
         struct fault_slot *slot = &table->slot[at];
