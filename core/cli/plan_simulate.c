@@ -65,11 +65,11 @@ static cadre_status take_ranks(const char *text, int *out, struct cadre_error *e
 {
     char *end;
     const long value = strtol(text, &end, 10);
-    if (end == text || *end || value < 1 || value > CADRE_SIMULATION_RANKS)
+    if (end == text || *end || value < 1 || value > CADRE_SIMULATION_WORLD)
         return cadre_fail(err, CADRE_E_INVALID,
-                          "--ranks is '%s', expected a whole number from 1 to %d, as "
-                          "--simulate runs every rank",
-                          text, CADRE_SIMULATION_RANKS);
+                          "--ranks is '%s', expected a whole number from 1 to %d with "
+                          "--simulate",
+                          text, CADRE_SIMULATION_WORLD);
     *out = (int)value;
     return CADRE_OK;
 }
@@ -140,7 +140,7 @@ static cadre_status make_spec(const struct cadre_cli_args *args, int ranks,
     char name[64];
     struct cadre_options *options = NULL;
     const struct cadre_spec_request request = {
-        .out = args->out, .name = name, .given_ranks = ranks};
+        .out = args->out, .name = name, .given_ranks = ranks, .simulated = true};
     cadre_cli_run_name(args, name, sizeof name);
     CADRE_TRY(cadre_cli_load(args, &options, err));
     cadre_status rc = cadre_cli_plan_check_data(options, err);

@@ -79,6 +79,8 @@ struct cadre_comm {
     struct cadre_comm_context *context; /* of all communicators of the rank's world */
     int rank, size;
     int *node; /* (size) of each rank, from 0; NULL: one node. Owned */
+    bool represented; /* of a simulation: some ranks do not run, and others bring for
+                         them what they bring for themselves */
     const char *name; /* of its axis; NULL: the world. The caller's, who may set it */
     struct cadre_comm_stats stats; /* under the context's lock */
     void *checksums; /* checksum.c's, under the context's lock; NULL: none. Owned */

@@ -91,7 +91,7 @@ int cadre_nodes_count(const struct cadre_comm *comm)
 cadre_status cadre_nodes_inherit(const struct cadre_comm *parent,
                                  struct cadre_comm *child, struct cadre_error *err)
 {
-    if (!parent->node)
+    if (!parent->node || child->node)
         return CADRE_OK;
     int *node = cadre_calloc((size_t)child->size, sizeof *node);
     cadre_status rc =

@@ -20,7 +20,8 @@ cadre_status cadre_nodes_find(struct cadre_comm *world, int per_node,
 int cadre_nodes_count(const struct cadre_comm *comm);
 
 /* [collective: child] Of a group that was split off `parent`, for comm.c. What this
- * sends is not counted. Nothing is sent where the parent is on one node. */
+ * sends is not counted. Nothing is sent where the parent is on one node, or the child's
+ * backend has set its nodes. */
 cadre_status cadre_nodes_inherit(const struct cadre_comm *parent,
                                  struct cadre_comm *child, struct cadre_error *err);
 

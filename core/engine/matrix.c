@@ -37,6 +37,10 @@ static cadre_status learn_ranges(struct cadre_matrices *m, struct cadre_error *e
     const struct cadre_store *store = m->store;
     const struct cadre_mesh *mesh = m->exchange->mesh;
     const size_t n = 2 * (size_t)store->model->n_params;
+    if (m->exchange->world->represented)
+        return cadre_fail(
+            err, CADRE_E_UNSUPPORTED,
+            "the optimizer moves parts of matrices to ranks that do not run");
     m->range = cadre_calloc(n * (size_t)mesh->ranks, sizeof *m->range);
     if (!m->range)
         return cadre_no_memory(err, "the ranges of all ranks");

@@ -40,6 +40,8 @@ struct cadre_spec {
     uint64_t device_free; /* its free bytes, before the run; 0: not known */
 };
 
+#define CADRE_RUN_RANKS 1024 /* most that a run has */
+
 /* Inputs of a command for its spec. */
 struct cadre_spec_request {
     const char *out; /* --out, or NULL: run.out/NAME, of a benchmark NAME-bench */
@@ -48,6 +50,7 @@ struct cadre_spec_request {
     int local_ranks; /* of them on this machine, 0: all */
     int device_index; /* of this process, modulo the number of devices */
     bool need_data; /* open the data set */
+    bool simulated; /* no rank will run: there may be more than CADRE_RUN_RANKS */
 };
 
 /* Build *out from loaded, unresolved options, which it takes ownership of, also on

@@ -159,7 +159,7 @@ static cadre_status run_planned(struct running *run)
     const struct cadre_simulation_crew *crew = m->crew;
     struct cadre_comm *world =
         crew->world ? cadre_simulated_world_comm(crew->world, m->index) : NULL;
-    CADRE_TRY(cadre_simulated_device_open(crew->hw, crew->turns, m->index,
+    CADRE_TRY(cadre_simulated_device_open(crew->hw, crew->turns, m->turn,
                                           cadre_simulation_room(&run->rank),
                                           &run->device, &m->err));
     run->rank.device = &run->device->device;
@@ -203,7 +203,7 @@ static void leave(void *arg)
         cadre_comm_abort(cadre_simulated_world_comm(crew->world, m->index),
                          m->err.text);
     cadre_clock_simulate(NULL);
-    cadre_turns_end(crew->turns, m->index);
+    cadre_turns_end(crew->turns, m->turn);
 }
 
 void *cadre_simulation_member_main(void *arg)
@@ -211,9 +211,9 @@ void *cadre_simulation_member_main(void *arg)
     struct cadre_simulation_member *m = arg;
     const struct cadre_simulation_crew *crew = m->crew;
     cadre_log_set_rank(m->index, crew->spec->run.ranks);
-    if (!cadre_turns_begin(crew->turns, m->index))
+    if (!cadre_turns_begin(crew->turns, m->turn))
         return NULL;
-    cadre_clock_simulate(cadre_turns_clock(crew->turns, m->index));
+    cadre_clock_simulate(cadre_turns_clock(crew->turns, m->turn));
     pthread_cleanup_push(leave, m);
     run_member(m);
     m->ended = true;

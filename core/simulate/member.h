@@ -14,6 +14,7 @@ struct cadre_simulation_crew {
     const struct cadre_spec *spec;
     const struct cadre_hardware *hw;
     const struct cadre_simulation_request *request;
+    const struct cadre_representatives *who;
     struct cadre_turns *turns;
     struct cadre_simulated_world *world; /* NULL: one rank */
     int steps; /* that count */
@@ -21,7 +22,7 @@ struct cadre_simulation_crew {
 
 struct cadre_simulation_member {
     const struct cadre_simulation_crew *crew;
-    int index;
+    int index, turn;
     pthread_t thread;
     bool ended; /* regularly: no plugin has ended the thread */
     cadre_status rc;

@@ -9,15 +9,44 @@
 
 /* ---- queues and groups ---- */
 
+/* Who runs for whom. */
+static bool find_by(struct sim_queue *queue)
+{
+    struct sim_world *world = queue->world;
+    int *member = cadre_calloc((size_t)world->who->ranks, sizeof *member);
+    queue->by = cadre_calloc((size_t)queue->size, sizeof *queue->by);
+    const bool good = member && queue->by;
+    for (int m = 0; good && m < queue->size; m++)
+        member[queue->rank[m]] = m + 1;
+    for (int m = 0; good && m < queue->size; m++) {
+        const int by = cadre_representative(world->who, queue->rank[m]);
+        queue->by[m] = member[by] - 1;
+        if (queue->by[m] < 0) {
+            queue->by[m] = m;
+            world->unlike |= cadre_representatives_parts(world->who, queue->rank[m]);
+            cadre_sim_fail(world, CADRE_E_UNSUPPORTED,
+                           "a group has simulated rank %d and not rank %d, which "
+                           "represents it",
+                           queue->rank[m], by);
+        }
+    }
+    free(member);
+    return good;
+}
+
 static bool queue_init(struct sim_queue *queue, struct sim_world *world,
                        const int *rank, int size)
 {
     *queue = (struct sim_queue){.world = world, .size = size, .first = 1};
     queue->rank = cadre_calloc((size_t)size, sizeof *queue->rank);
     queue->posted = cadre_calloc((size_t)size, sizeof *queue->posted);
-    for (int m = 0; queue->rank && m < size; m++)
+    if (!queue->rank || !queue->posted)
+        return false;
+    for (int m = 0; m < size; m++) {
         queue->rank[m] = rank[m];
-    return queue->rank && queue->posted;
+        queue->run += cadre_representative(world->who, rank[m]) == rank[m];
+    }
+    return queue->run == size || find_by(queue);
 }
 
 static void queue_fini(struct sim_queue *queue)
@@ -31,6 +60,7 @@ static void queue_fini(struct sim_queue *queue)
     }
     free(queue->rank);
     free(queue->posted);
+    free(queue->by);
 }
 
 struct sim_group *cadre_sim_group_create(struct sim_world *world, const int *rank,
@@ -118,7 +148,7 @@ static bool compare(struct sim_queue *queue, struct sim_op *const *op)
     char first[CADRE_SIM_TEXT], other[CADRE_SIM_TEXT];
     const bool pair = op[0]->base.kind == CADRE_COMM_SEND;
     for (int m = 1; m < queue->size; m++) {
-        if (alike(&op[0]->base, &op[m]->base, pair))
+        if (!op[m] || alike(&op[0]->base, &op[m]->base, pair))
             continue;
         cadre_sim_fail(queue->world, CADRE_E_COMM,
                        "simulated ranks differ: rank %d posts %s, rank %d posts %s",
@@ -143,6 +173,8 @@ static double begin_s(const struct sim_queue *queue, const struct sim_slot *slot
 {
     double begin = queue->ended_s;
     for (int m = 0; m < queue->size; m++) {
+        if (!slot->op[m])
+            continue;
         const double ready = ready_s(&queue->world->rank[queue->rank[m]], slot->op[m]);
         if (isnan(ready))
             return ready;
@@ -161,7 +193,7 @@ static void end_op(struct sim_world *world, int r, struct sim_op *op)
     event->op = NULL;
     cadre_step_graph_ended(rank->graph, event->node, op->began_s, op->ended_s);
     if (rank->awaited == op->event)
-        cadre_turns_wake(world->turns, r, op->ended_s);
+        cadre_turns_wake(world->turns, rank->turn, op->ended_s);
     if (!op->comm) {
         free(op);
         return;
@@ -172,6 +204,26 @@ static void end_op(struct sim_world *world, int r, struct sim_op *op)
     *at = op;
 }
 
+/* Between the ranks, and for those that do not run what their representatives bring.
+ * False: no memory. */
+static bool move(struct sim_queue *queue, const struct sim_slot *slot)
+{
+    struct sim_world *world = queue->world;
+    const bool divides = slot->op[0]->base.kind == CADRE_COMM_SPLIT;
+    struct sim_op **all = NULL;
+    struct sim_op *const *op = slot->op;
+    if (queue->by) {
+        all = cadre_calloc((size_t)queue->size, sizeof(struct sim_op *));
+        for (int m = 0; all && m < queue->size; m++)
+            all[m] = slot->op[queue->by[m]];
+        op = all;
+    }
+    const bool moved = op && (divides ? cadre_sim_divide(queue, op)
+                                      : cadre_sim_deliver(world, op, queue->size));
+    free(all);
+    return moved;
+}
+
 /* The head, which all have posted, from `begin` on. */
 static bool carry_out(struct sim_queue *queue, double begin)
 {
@@ -180,16 +232,15 @@ static bool carry_out(struct sim_queue *queue, double begin)
     struct sim_op *const *op = slot->op;
     if (!compare(queue, op))
         return false;
-    const bool moved = op[0]->base.kind == CADRE_COMM_SPLIT
-                           ? cadre_sim_divide(world, op, queue->size)
-                           : cadre_sim_deliver(world, op, queue->size);
-    if (!moved) {
+    if (!move(queue, slot)) {
         cadre_sim_fail(world, CADRE_E_RESOURCE, "no memory for a simulated operation");
         return false;
     }
     queue->ended_s =
         begin + cadre_link_cost(world->hw, &op[0]->base, queue->rank, queue->size);
     for (int m = 0; m < queue->size; m++) {
+        if (!op[m])
+            continue;
         op[m]->began_s = begin;
         op[m]->ended_s = queue->ended_s;
         end_op(world, queue->rank[m], op[m]);
@@ -205,7 +256,7 @@ static bool advance(struct sim_queue *queue)
 {
     struct sim_world *world = queue->world;
     bool any = false;
-    while (queue->head && queue->head->posted == queue->size &&
+    while (queue->head && queue->head->posted == queue->run &&
            !cadre_failure_is_set(&world->failure)) {
         const double begin = begin_s(queue, queue->head);
         if (isnan(begin)) {
@@ -252,19 +303,42 @@ static struct sim_slot *slot_of(struct sim_queue *queue, uint64_t sequence)
     return *at;
 }
 
+static void take_back(struct sim_op *op)
+{
+    op->comm->me->n_events--; /* it was the last */
+    free(op);
+}
+
+/* True where the peer of a message does not run: the world has failed, op is gone. */
+static bool refused(const struct sim_group *group, struct sim_op *op)
+{
+    const int peer = op->base.root;
+    struct sim_world *world = group->all.world;
+    if (!group->all.by || group->all.by[peer] == peer)
+        return false;
+    world->unlike |= cadre_representatives_parts(world->who, group->all.rank[peer]);
+    cadre_sim_fail(world, CADRE_E_UNSUPPORTED,
+                   "simulated rank %d and rank %d, which another rank represents, have "
+                   "a message",
+                   op->comm->me->index, group->all.rank[peer]);
+    take_back(op);
+    return true;
+}
+
 cadre_status cadre_sim_post(struct sim_group *group, struct sim_op *op)
 {
     const bool send = op->base.kind == CADRE_COMM_SEND;
     const bool receive = op->base.kind == CADRE_COMM_RECV;
     const int self = op->comm->base.rank, peer = op->base.root;
+    if ((send || receive) && refused(group, op))
+        return CADRE_E_ABORTED;
     struct sim_queue *queue = send      ? pair_of(group, self, peer)
                               : receive ? pair_of(group, peer, self)
                                         : &group->all;
     const int member = send ? 0 : receive ? 1 : self;
     struct sim_slot *slot = queue ? slot_of(queue, queue->posted[member] + 1) : NULL;
     if (!slot) {
-        op->comm->me->n_events--; /* it was the last */
-        free(op);
+        take_back(op);
         return CADRE_E_RESOURCE;
     }
     op->base.sequence = ++queue->posted[member];

@@ -105,14 +105,16 @@ bool cadre_reserve_holds(const struct cadre_reserve *reserve, const void *addres
     return at >= base && at - base < reserve->bytes;
 }
 
-/* Part of a page: looked at first, as a write would commit it. */
-static void clear_part(char *from, size_t bytes)
+void cadre_reserve_zero(void *from, size_t bytes)
 {
-    bool any = false;
-    for (size_t i = 0; i < bytes; i++)
-        any = any || from[i];
-    if (any)
-        memset(from, 0, bytes);
+    static const char zeros[PAGE];
+    for (char *at = from; bytes > 0;) {
+        const size_t n = bytes < PAGE ? bytes : PAGE;
+        if (memcmp(at, zeros, n) != 0)
+            memset(at, 0, n);
+        at += n;
+        bytes -= n;
+    }
 }
 
 void cadre_reserve_clear(const struct cadre_reserve *reserve, void *from, size_t bytes)
@@ -120,10 +122,10 @@ void cadre_reserve_clear(const struct cadre_reserve *reserve, void *from, size_t
     const size_t begin = (size_t)((char *)from - reserve->base), end = begin + bytes;
     const size_t first = whole_pages(begin), last = end / PAGE * PAGE;
     if (last <= first) {
-        clear_part(from, bytes);
+        cadre_reserve_zero(from, bytes);
         return;
     }
-    clear_part(from, first - begin);
+    cadre_reserve_zero(from, first - begin);
     madvise(reserve->base + first, last - first, MADV_DONTNEED);
-    clear_part(reserve->base + last, end - last);
+    cadre_reserve_zero(reserve->base + last, end - last);
 }

@@ -30,4 +30,8 @@ bool cadre_reserve_holds(const struct cadre_reserve *reserve, const void *addres
 /* [from, from + bytes), which it holds, reads as zeros again. */
 void cadre_reserve_clear(const struct cadre_reserve *reserve, void *from, size_t bytes);
 
+/* [from, from + bytes) of any memory reads as zeros. Pages that do already are not
+ * written: memory that nobody has written yet is not committed. */
+void cadre_reserve_zero(void *from, size_t bytes);
+
 #endif

@@ -13,8 +13,8 @@ static struct cadre_simulated_device *of(struct cadre_device *device)
 void cadre_simulated_spend(struct cadre_simulated_device *d, double seconds,
                            struct cadre_op_work work)
 {
-    const double *now_s = cadre_turns_clock(d->turns, d->rank), begin_s = *now_s;
-    cadre_turns_spend(d->turns, d->rank, seconds);
+    const double *now_s = cadre_turns_clock(d->turns, d->turn), begin_s = *now_s;
+    cadre_turns_spend(d->turns, d->turn, seconds);
     cadre_step_graph_compute(d->graph, begin_s, *now_s, work.flops, work.bytes);
 }
 
@@ -73,7 +73,7 @@ static void deliver(struct cadre_device *device, void *to, size_t bytes)
     if (cadre_reserve_holds(of(device)->pinned, to))
         cadre_reserve_clear(of(device)->pinned, to, bytes);
     else
-        memset(to, 0, bytes);
+        cadre_reserve_zero(to, bytes);
 }
 
 static cadre_status copy(struct cadre_device *device, void *to, const void *from,
@@ -251,7 +251,7 @@ static const struct cadre_device_ops simulated_memory = {
 };
 
 cadre_status cadre_simulated_device_open(const struct cadre_hardware *hw,
-                                         struct cadre_turns *turns, int rank,
+                                         struct cadre_turns *turns, int turn,
                                          size_t bytes,
                                          struct cadre_simulated_device **out,
                                          struct cadre_error *err)
@@ -275,7 +275,7 @@ cadre_status cadre_simulated_device_open(const struct cadre_hardware *hw,
     d->device.ops = ops;
     d->hw = hw;
     d->turns = turns;
-    d->rank = rank;
+    d->turn = turn;
     *out = d;
     return CADRE_OK;
 }

@@ -17,7 +17,7 @@ struct cadre_simulated_device {
     struct cadre_device device;
     const struct cadre_hardware *hw;
     struct cadre_turns *turns;
-    int rank;
+    int turn; /* of its rank */
     struct cadre_reserve *memory, *pinned;
     double flops; /* of products so far */
     struct cadre_step_graph *graph; /* told of what is computed; NULL: nobody. The
@@ -25,11 +25,11 @@ struct cadre_simulated_device {
     uint32_t unknown; /* an element type that it was to multiply and cannot; 0: none */
 };
 
-/* hw and turns outlive it. The thread of `rank` calls its ops. `bytes` of address space
- * are reserved, once for its memory and once for the host's that is pinned. Errors:
- * those of cadre_reserve_open. */
+/* hw and turns outlive it. The thread that has `turn` calls its ops. `bytes` of address
+ * space are reserved, once for its memory and once for the host's that is pinned.
+ * Errors: those of cadre_reserve_open. */
 cadre_status cadre_simulated_device_open(const struct cadre_hardware *hw,
-                                         struct cadre_turns *turns, int rank,
+                                         struct cadre_turns *turns, int turn,
                                          size_t bytes,
                                          struct cadre_simulated_device **out,
                                          struct cadre_error *err);

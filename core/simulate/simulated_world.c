@@ -26,7 +26,7 @@ static struct sim_comm *of(const struct cadre_comm *comm)
 
 static double now_of(const struct sim_rank *rank)
 {
-    return *cadre_turns_clock(rank->world->turns, rank->index);
+    return *cadre_turns_clock(rank->world->turns, rank->turn);
 }
 
 /* ---- failures ---- */
@@ -48,8 +48,8 @@ void cadre_sim_fail(struct sim_world *world, cadre_status code, const char *fmt,
     vsnprintf(why, sizeof why, fmt, ap);
     va_end(ap);
     cadre_failure_set(&world->failure, code, why);
-    for (int r = 0; r < world->ranks; r++)
-        cadre_turns_wake(world->turns, r, 0);
+    for (int t = 0; t < world->who->n; t++)
+        cadre_turns_wake(world->turns, t, 0);
 }
 
 /* All ranks wait for each other, this one for `event`. */
@@ -69,10 +69,10 @@ static void fail_circle(struct sim_rank *rank, const struct sim_event *event)
 static void count_op(struct sim_rank *rank, struct sim_op *op)
 {
     const double now_s = now_of(rank);
-    cadre_turns_set(rank->world->turns, rank->index, op->ended_s);
+    cadre_turns_set(rank->world->turns, rank->turn, op->ended_s);
     if (op->comm)
         cadre_comm_account(&op->comm->base, &op->base, op->began_s);
-    cadre_turns_set(rank->world->turns, rank->index, now_s);
+    cadre_turns_set(rank->world->turns, rank->turn, now_s);
     free(op);
 }
 
@@ -121,6 +121,18 @@ static void note_post(struct sim_comm *c, const struct sim_op *op)
         cadre_step_graph_post(c->me->graph, &op->base, &place);
 }
 
+static void hash_post(struct sim_comm *c, const struct cadre_comm_op *op)
+{
+    const uint64_t what[] = {(uint64_t)op->kind,
+                             op->count,
+                             op->dtype,
+                             op->red,
+                             (uint64_t)op->root,
+                             op->after,
+                             (uint64_t)c->group->size};
+    cadre_hash_update(&c->me->posted, what, sizeof what);
+}
+
 /* The rank knows now that the event has happened. */
 static void note_wait(const struct sim_rank *rank, cadre_event event)
 {
@@ -148,6 +160,7 @@ static cadre_status enqueue(struct cadre_comm *comm, struct cadre_comm_op *base,
         return rc;
     }
     note_post(c, op);
+    hash_post(c, base);
     const cadre_event event = op->event;
     const uint64_t bytes = base->bytes, between = base->between_bytes;
     CADRE_TRY(cadre_sim_post(c->group, op)); /* it may have ended, and be gone */
@@ -168,14 +181,14 @@ static cadre_status wait_for(struct cadre_comm *comm, cadre_event event)
     rank->awaited = event;
     while (isnan(cadre_sim_event(rank, event)->ended_s) &&
            !cadre_failure_is_set(&world->failure))
-        if (!cadre_turns_wait(world->turns, rank->index))
+        if (!cadre_turns_wait(world->turns, rank->turn))
             fail_circle(rank, cadre_sim_event(rank, event));
     rank->awaited = 0;
     const double ended_s = cadre_sim_event(rank, event)->ended_s;
     if (isnan(ended_s))
         return CADRE_E_ABORTED;
     if (ended_s > now_of(rank))
-        cadre_turns_set(world->turns, rank->index, ended_s);
+        cadre_turns_set(world->turns, rank->turn, ended_s);
     note_wait(rank, event);
     return CADRE_OK;
 }
@@ -204,7 +217,7 @@ static cadre_status look(struct cadre_comm *comm, cadre_event event, bool *happe
     if (!cadre_sim_event(rank, event))
         return CADRE_E_INVALID;
     if (!has_happened(rank, event))
-        cadre_turns_yield(world->turns, rank->index);
+        cadre_turns_yield(world->turns, rank->turn);
     *happened = has_happened(rank, event);
     if (*happened) {
         note_wait(rank, event);
@@ -213,7 +226,7 @@ static cadre_status look(struct cadre_comm *comm, cadre_event event, bool *happe
     if (!cadre_failure_is_set(&world->failure) &&
         isnan(cadre_sim_event(rank, event)->ended_s) && ++world->polls > MOST_POLLS)
         fail_circle(rank, cadre_sim_event(rank, event));
-    cadre_turns_spend(world->turns, rank->index, look_s(rank, event));
+    cadre_turns_spend(world->turns, rank->turn, look_s(rank, event));
     return cadre_failure_is_set(&world->failure) ? CADRE_E_ABORTED : CADRE_OK;
 }
 
@@ -246,9 +259,23 @@ static struct sim_comm *make_comm(struct sim_rank *me, struct sim_group *group,
     comm->base.context = &me->context;
     comm->base.rank = rank;
     comm->base.size = group->size;
+    comm->base.represented = group->all.by != NULL;
     comm->me = me;
     comm->group = group;
     return comm;
+}
+
+/* A member that does not run cannot tell on which node it is. */
+static bool set_nodes(struct sim_comm *comm)
+{
+    const int *of = comm->me->comm->base.node;
+    const struct sim_queue *all = &comm->group->all;
+    if (!of || !all->by)
+        return true;
+    comm->base.node = cadre_calloc((size_t)all->size, sizeof *comm->base.node);
+    for (int m = 0; comm->base.node && m < all->size; m++)
+        comm->base.node[m] = of[all->rank[m]];
+    return comm->base.node != NULL;
 }
 
 static cadre_status split(struct cadre_comm *comm, int color, int key,
@@ -270,7 +297,7 @@ static cadre_status split(struct cadre_comm *comm, int color, int key,
     progress(comm);
     if (rc == CADRE_OK && mine.group) {
         struct sim_comm *made = make_comm(c->me, mine.group, mine.rank);
-        rc = made ? CADRE_OK : CADRE_E_RESOURCE;
+        rc = made && set_nodes(made) ? CADRE_OK : CADRE_E_RESOURCE;
         *out = made ? &made->base : NULL;
     } else if (rc == CADRE_OK) {
         *out = NULL;
@@ -304,41 +331,44 @@ static const struct cadre_comm_backend backend = {
 
 /* ---- the world ---- */
 
-static bool make_rank(struct sim_world *world, struct sim_group *group, int index)
+static bool make_rank(struct sim_world *world, struct sim_group *group, int turn)
 {
+    const int index = world->who->rank[turn];
     struct sim_rank *rank = &world->rank[index];
+    rank->comm = make_comm(rank, group, index);
+    if (!rank->comm)
+        return false;
     rank->world = world;
     rank->index = index;
-    cadre_comm_context_init(&rank->context, index, world->ranks, &rank->step,
+    rank->turn = turn;
+    cadre_hash_init(&rank->posted, 0);
+    cadre_comm_context_init(&rank->context, index, world->who->ranks, &rank->step,
                             &world->failure);
-    rank->comm = make_comm(rank, group, index);
-    return rank->comm != NULL;
+    return true;
 }
 
 cadre_status cadre_simulated_world_open(const struct cadre_hardware *hw,
-                                        struct cadre_turns *turns, int ranks,
+                                        struct cadre_turns *turns,
+                                        const struct cadre_representatives *who,
                                         struct cadre_simulated_world **out,
                                         struct cadre_error *err)
 {
+    const int ranks = who->ranks;
     struct cadre_simulated_world *made = calloc(1, sizeof *made);
     int *all = cadre_calloc((size_t)ranks, sizeof *all);
     struct sim_world *world = made ? &made->world : NULL;
     struct sim_group *group = NULL;
     bool good = made && all;
     if (good) {
-        *world = (struct sim_world){.hw = hw, .turns = turns};
+        *world = (struct sim_world){.hw = hw, .turns = turns, .who = who};
         world->rank = cadre_calloc((size_t)ranks, sizeof *world->rank);
         for (int r = 0; r < ranks; r++)
             all[r] = r;
         group = world->rank ? cadre_sim_group_create(world, all, ranks) : NULL;
         good = group != NULL;
     }
-    for (int r = 0; good && r < ranks; r++) {
-        world->ranks = r + 1; /* those that are there */
-        good = make_rank(world, group, r);
-    }
-    for (int r = 0; good && r < ranks; r++)
-        world->rank[r].context.size = ranks;
+    for (int t = 0; good && t < who->n; t++)
+        good = make_rank(world, group, t);
     free(all);
     if (good) {
         *out = made;
@@ -353,15 +383,16 @@ void cadre_simulated_world_close(struct cadre_simulated_world *made)
     if (!made)
         return;
     struct sim_world *world = &made->world;
-    for (int r = 0; r < world->ranks; r++) {
-        struct sim_rank *rank = &world->rank[r];
+    for (int t = 0; world->rank && t < world->who->n; t++) {
+        struct sim_rank *rank = &world->rank[world->who->rank[t]];
+        if (!rank->comm)
+            continue;
         while (rank->ended) {
             struct sim_op *op = rank->ended;
             rank->ended = op->next;
             free(op);
         }
-        if (rank->comm)
-            cadre_comm_destroy(&rank->comm->base);
+        cadre_comm_destroy(&rank->comm->base);
         cadre_comm_context_fini(&rank->context);
         free(rank->event);
     }
@@ -424,4 +455,15 @@ void cadre_simulated_world_sent(const struct cadre_simulated_world *world, int r
 {
     *bytes = world->world.rank[rank].sent;
     *between = world->world.rank[rank].between;
+}
+
+uint64_t cadre_simulated_world_posted(const struct cadre_simulated_world *world,
+                                      int rank)
+{
+    return cadre_hash_final(&world->world.rank[rank].posted);
+}
+
+uint32_t cadre_simulated_world_unlike(const struct cadre_simulated_world *world)
+{
+    return world->world.unlike;
 }

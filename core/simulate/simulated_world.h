@@ -14,14 +14,19 @@
 #include "core/comm/comm.h"
 #include "core/export/step_graph.h"
 #include "core/plan/hardware.h"
+#include "core/simulate/representatives.h"
 #include "core/simulate/reserve.h"
 #include "core/simulate/turns.h"
 
 struct cadre_simulated_world;
 
-/* Of `ranks` ranks; hw and turns outlive it. [main] Errors: CADRE_E_RESOURCE. */
+/* Of who->ranks ranks, of which those of `who` run: the i-th has turn i of `turns`. A
+ * rank that does not run posts what its representative does; where values of the host
+ * are gathered it brings the same, where they are reduced nothing. All outlive it.
+ * [main] Errors: CADRE_E_RESOURCE. */
 cadre_status cadre_simulated_world_open(const struct cadre_hardware *hw,
-                                        struct cadre_turns *turns, int ranks,
+                                        struct cadre_turns *turns,
+                                        const struct cadre_representatives *who,
                                         struct cadre_simulated_world **out,
                                         struct cadre_error *err);
 /* Accepts NULL. No rank runs. */
@@ -43,6 +48,15 @@ void cadre_simulated_world_memory(struct cadre_simulated_world *world, int rank,
  * has them; between: to other nodes. [its thread] */
 void cadre_simulated_world_sent(const struct cadre_simulated_world *world, int rank,
                                 uint64_t *bytes, uint64_t *between);
+
+/* A hash of all that a rank has posted: kinds, sizes, reductions, peers, the sizes of
+ * groups, and what comes after what. [no rank runs] */
+uint64_t cadre_simulated_world_posted(const struct cadre_simulated_world *world,
+                                      int rank);
+
+/* The thinned parts along which ranks turned out to differ, a bit each: by a message to
+ * one that does not run, or by a group without its representative. [no rank runs] */
+uint32_t cadre_simulated_world_unlike(const struct cadre_simulated_world *world);
 
 /* From now on the rank's graph, which is the caller's, is told of what it posts and
  * waits for, as long as the rank communicates. [its thread] */

@@ -4,6 +4,7 @@
 #ifndef CADRE_SIMULATE_SIMULATED_WORLD_PRIVATE_H
 #define CADRE_SIMULATE_SIMULATED_WORLD_PRIVATE_H
 
+#include "core/base/hash.h"
 #include "core/comm/backend.h"
 #include "core/export/step_graph.h"
 #include "core/simulate/simulated_world.h"
@@ -35,7 +36,7 @@ struct sim_op {
 struct sim_slot {
     struct sim_slot *next;
     int posted;
-    struct sim_op *op[]; /* by member of the queue */
+    struct sim_op *op[]; /* by member of the queue; NULL of those that do not run */
 };
 
 /* Of all members of a group, or of two: the sender and the receiver. */
@@ -45,6 +46,9 @@ struct sim_queue {
     struct sim_world *world;
     int size;
     int *rank; /* (size) in the world */
+    int run; /* members that do */
+    int *by; /* (size) the member that runs for this one, itself where it does; NULL:
+                all do */
     int from, to; /* members of the group, of a pair */
     uint64_t *posted; /* (size) operations so far */
     uint64_t first; /* sequence of the head's operations */
@@ -70,14 +74,16 @@ struct sim_event {
 struct sim_rank {
     struct cadre_comm_context context;
     struct sim_world *world;
-    int index;
+    int index, turn;
     _Atomic uint64_t step;
-    struct sim_comm *comm; /* of the world */
+    struct sim_comm *comm; /* of the world; NULL: it does not run */
     const struct cadre_reserve *memory, *pinned;
     struct cadre_step_graph *graph; /* NULL: nobody asks */
     struct sim_event *event;
     size_t n_events, room;
     uint64_t sent, between; /* bytes of what it has posted */
+    struct cadre_hash
+        posted; /* all that it has, as far as ranks that do the same agree */
     cadre_event awaited; /* 0: none */
     struct sim_op *ended; /* not counted yet, in the order of their ends */
     cadre_event polled; /* looked at in vain since polled_s; 0: none */
@@ -87,9 +93,10 @@ struct sim_rank {
 struct sim_world {
     const struct cadre_hardware *hw;
     struct cadre_turns *turns;
-    int ranks;
+    const struct cadre_representatives *who;
+    uint32_t unlike; /* thinned parts along which ranks were seen to differ */
     struct cadre_failure failure;
-    struct sim_rank *rank;
+    struct sim_rank *rank; /* (who->ranks) */
     struct sim_group *groups;
     int n_groups; /* so far */
     struct sim_queue *stalled;
@@ -119,10 +126,11 @@ void cadre_sim_fail(struct sim_world *world, cadre_status code, const char *fmt,
 enum { CADRE_SIM_TEXT = 192 };
 const char *cadre_sim_text(const struct sim_op *op, char out[CADRE_SIM_TEXT]);
 
-/* What operations (n, by member) deliver into host memory. False: no memory. */
+/* What operations (n, by member; of one that does not run, its representative's)
+ * deliver into host memory. False: no memory. */
 bool cadre_sim_deliver(const struct sim_world *world, struct sim_op *const *op, int n);
 
-/* Make the groups of a split. False: no memory. */
-bool cadre_sim_divide(struct sim_world *world, struct sim_op *const *op, int n);
+/* Make the groups of a split of the queue's members. False: no memory. */
+bool cadre_sim_divide(struct sim_queue *queue, struct sim_op *const *op);
 
 #endif

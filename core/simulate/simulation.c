@@ -2,6 +2,7 @@
 #include "core/simulate/simulation.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "core/base/clock.h"
@@ -38,11 +39,6 @@ static cadre_status check(const struct cadre_spec *spec,
                           const struct cadre_hardware *hw, struct cadre_error *err)
 {
     const struct cadre_run_spec *run = &spec->run;
-    if (run->ranks > CADRE_SIMULATION_RANKS)
-        return cadre_fail(err, CADRE_E_UNSUPPORTED,
-                          "--simulate runs every rank: strategy.stack = %s has %d, "
-                          "expected at most %d; leave --simulate out for the formulas",
-                          run->stack_text, run->ranks, CADRE_SIMULATION_RANKS);
     if (run->model.experts > 0)
         return cadre_fail(err, CADRE_E_UNSUPPORTED,
                           "model.experts = %lld cannot be simulated: which rows go to "
@@ -102,9 +98,11 @@ static cadre_status time_units(struct cadre_spec *spec, const struct cadre_hardw
     return CADRE_OK;
 }
 
-/* How many steps are to be looked at, and what units cost where a plugin asks. */
+/* How many steps are to be looked at, what units cost where a plugin asks, and who may
+ * represent whom. */
 static cadre_status prepare(struct cadre_spec *spec, const struct cadre_hardware *hw,
-                            struct cadre_simulation *out, struct cadre_error *err)
+                            struct cadre_simulation *out,
+                            struct cadre_representatives *who, struct cadre_error *err)
 {
     struct cadre_rank *rank = calloc(1, sizeof *rank);
     struct cadre_changes changes;
@@ -123,6 +121,9 @@ static cadre_status prepare(struct cadre_spec *spec, const struct cadre_hardware
     }
     if (rc == CADRE_OK && rank->services.asked_seconds)
         rc = time_units(spec, hw, rank, err);
+    if (rc == CADRE_OK)
+        rc = cadre_representatives_of(
+            &rank->mesh, cadre_rank_plan_axis(&rank->plan, "schedule.order"), who, err);
     cadre_rank_fini(rank);
     free(rank);
     return rc;
@@ -168,14 +169,15 @@ static cadre_status outcome(const struct cadre_simulation_crew *crew,
 static void take_means(struct cadre_simulation *out)
 {
     double sum[CADRE_STEP_PARTS_VALUES] = {0};
-    for (int r = 0; r < out->ranks; r++) {
+    for (int r = 0; r < out->n; r++) {
         const struct cadre_simulated_rank *rank = &out->rank[r];
+        const double share = (double)rank->represents / out->ranks;
         double values[CADRE_STEP_PARTS_VALUES];
         cadre_step_parts_values(&rank->parts, values);
         for (int i = 0; i < CADRE_STEP_PARTS_VALUES; i++)
-            sum[i] += values[i] / out->ranks;
-        out->step_s += rank->step_s / out->ranks;
-        out->sent_bytes += rank->sent_bytes / out->ranks;
+            sum[i] += share * values[i];
+        out->step_s += share * rank->step_s;
+        out->sent_bytes += share * rank->sent_bytes;
         if (rank->memory.peak_bytes > out->rank[out->largest].memory.peak_bytes)
             out->largest = r;
     }
@@ -187,20 +189,28 @@ static void take_means(struct cadre_simulation *out)
 static cadre_status run_ranks(struct cadre_simulation_crew *crew,
                               struct cadre_simulation *out, struct cadre_error *err)
 {
-    const int n = out->ranks;
+    const struct cadre_representatives *who = crew->who;
+    const int n = who->n;
     struct cadre_simulation_member *member = cadre_calloc((size_t)n, sizeof *member);
     out->rank = cadre_calloc((size_t)n, sizeof *out->rank);
     if (!member || !out->rank) {
         free(member);
         return cadre_no_memory(err, "%d simulated ranks", n);
     }
-    for (int r = 0; r < n; r++)
-        member[r] = (struct cadre_simulation_member){
-            .crew = crew, .index = r, .graph = out->graph ? &out->graph[r] : NULL};
+    for (int i = 0; i < n; i++)
+        member[i] = (struct cadre_simulation_member){
+            .crew = crew,
+            .index = who->rank[i],
+            .turn = i,
+            .graph = out->graph ? &out->graph[i] : NULL};
     start_all(crew, member, n);
     cadre_status rc = outcome(crew, member, n, err);
-    for (int r = 0; r < n; r++)
-        out->rank[r] = member[r].result;
+    for (int i = 0; i < n; i++) {
+        out->rank[i] = member[i].result;
+        out->rank[i].index = who->rank[i];
+        out->rank[i].represents = cadre_represented(who, who->rank[i]);
+    }
+    out->n = n;
     free(member);
     return rc;
 }
@@ -224,35 +234,154 @@ static cadre_status keep_groups(const struct cadre_simulation_crew *crew,
     return out->group ? CADRE_OK : cadre_no_memory(err, "groups of ranks");
 }
 
+/* ---- ranks that represent others ---- */
+
+static bool near(double a, double b)
+{
+    return fabs(a - b) <= CADRE_SIMULATION_ALIKE * fmax(a, b);
+}
+
+static const struct cadre_simulated_rank *find(const struct cadre_simulation *made,
+                                               int rank)
+{
+    int at = 0;
+    while (made->rank[at].index != rank)
+        at++;
+    return &made->rank[at];
+}
+
+static const char *difference(const struct cadre_simulation_crew *crew,
+                              const struct cadre_simulated_rank *a,
+                              const struct cadre_simulated_rank *b)
+{
+    if (cadre_simulated_world_posted(crew->world, a->index) !=
+        cadre_simulated_world_posted(crew->world, b->index))
+        return "post the same";
+    if (a->product_flops != b->product_flops ||
+        !near(a->step_s - a->parts.part[CADRE_PART_OPTIMIZER],
+              b->step_s - b->parts.part[CADRE_PART_OPTIMIZER]))
+        return "compute the same";
+    if (!near((double)a->memory.peak_bytes, (double)b->memory.peak_bytes))
+        return "keep as many bytes";
+    return NULL;
+}
+
+/* Those that ran and differ only along a thinned part have done the same; *unlike gets
+ * a bit of each part where it is not so. */
+static cadre_status compare_alike(const struct cadre_simulation_crew *crew,
+                                  const struct cadre_simulation *made, uint32_t *unlike,
+                                  struct cadre_error *err)
+{
+    const struct cadre_representatives *who = crew->who;
+    cadre_status rc = CADRE_OK;
+    for (int p = 0; p < who->n_thinned; p++)
+        for (int i = 0; i < made->n && !(*unlike & 1u << p); i++) {
+            const int a = made->rank[i].index;
+            const int b = cadre_representatives_at(&who->thinned[p], a, 1);
+            const char *what = difference(crew, find(made, a), find(made, b));
+            if (!what)
+                continue;
+            *unlike |= 1u << p;
+            rc = cadre_fail(err, CADRE_E_UNSUPPORTED,
+                            "simulated ranks %d and %d do not %s, so that neither can "
+                            "represent others",
+                            b, a, what);
+        }
+    return rc;
+}
+
+static cadre_status run_world(struct cadre_simulation_crew *crew,
+                              struct cadre_simulation *out, uint32_t *unlike,
+                              struct cadre_error *err)
+{
+    cadre_status rc;
+    CADRE_TRY(cadre_turns_create(crew->who->n, BEGIN_S, &crew->turns, err));
+    if (out->ranks > 1)
+        CADRE_TRY_OR(cadre_simulated_world_open(crew->hw, crew->turns, crew->who,
+                                                &crew->world, err),
+                     out);
+    if (crew->request->graphs)
+        CADRE_TRY_OR(make_graphs(out, err), out);
+    rc = run_ranks(crew, out, err);
+    if (crew->world)
+        *unlike = cadre_simulated_world_unlike(crew->world);
+    if (rc == CADRE_OK)
+        rc = compare_alike(crew, out, unlike, err);
+    if (rc == CADRE_OK && crew->request->graphs)
+        rc = keep_groups(crew, out, err);
+out:
+    cadre_simulated_world_close(crew->world);
+    cadre_turns_destroy(crew->turns);
+    crew->world = NULL;
+    crew->turns = NULL;
+    return rc;
+}
+
+static cadre_status too_many(const struct cadre_spec *spec,
+                             const struct cadre_representatives *who, const char *why,
+                             struct cadre_error *err)
+{
+    if (who->n <= CADRE_SIMULATION_RANKS)
+        return CADRE_OK;
+    return cadre_fail(
+        err, CADRE_E_UNSUPPORTED,
+        "--simulate has to run %d of the %d ranks of strategy.stack = %s "
+        "(%s), expected at most %d; leave --simulate out for the formulas",
+        who->n, who->ranks, spec->run.stack_text, why, CADRE_SIMULATION_RANKS);
+}
+
+/* With fewer ranks that represent others each time that these turn out to differ. */
+static cadre_status run_few(struct cadre_simulation_crew *crew,
+                            struct cadre_representatives *who,
+                            struct cadre_simulation *made, struct cadre_error *err)
+{
+    const struct cadre_simulation empty = *made;
+    struct cadre_error seen = {0};
+    snprintf(seen.text, sizeof seen.text, "%s",
+             crew->spec->config.log.trace ? "--trace and --chakra have each of them"
+                                          : "others are represented");
+    for (;;) {
+        uint32_t unlike = 0;
+        CADRE_TRY(too_many(crew->spec, who, seen.text, err));
+        seen = (struct cadre_error){0};
+        const cadre_status rc = run_world(crew, made, &unlike, &seen);
+        if (rc == CADRE_OK)
+            return rc;
+        if (who->n_thinned == 0) {
+            *err = seen;
+            return rc;
+        }
+        cadre_simulation_fini(made);
+        *made = empty;
+        CADRE_TRY(cadre_representatives_drop(who, unlike ? unlike : UINT32_MAX, err));
+    }
+}
+
 cadre_status cadre_simulate(struct cadre_spec *spec, const struct cadre_hardware *hw,
                             const struct cadre_simulation_request *request,
                             struct cadre_simulation *out, struct cadre_error *err)
 {
     struct cadre_simulation made = {.ranks = spec->run.ranks};
     const struct cadre_hardware alone = cadre_hardware_alone(hw);
-    struct cadre_simulation_crew crew = {.spec = spec, .hw = hw, .request = request};
+    struct cadre_representatives who = {0};
+    struct cadre_simulation_crew crew = {
+        .spec = spec, .hw = hw, .request = request, .who = &who};
+    const int apart = request->apart ? request->apart : CADRE_SIMULATION_APART;
     cadre_status rc;
     CADRE_TRY(check(spec, hw, err));
     hw = crew.hw = made.ranks == 1 ? &alone : hw;
     spec->run.node = (int)fmin((double)hw->node_devices, 1 << 20);
     spec->config.log.trace = request->trace_dir || request->graphs;
-    CADRE_TRY_OR(prepare(spec, hw, &made, err), out);
+    CADRE_TRY_OR(prepare(spec, hw, &made, &who, err), out);
     spec->config.compare.warmup = made.steps;
     crew.steps = made.steps;
-    CADRE_TRY_OR(cadre_turns_create(made.ranks, BEGIN_S, &crew.turns, err), out);
-    if (made.ranks > 1)
-        CADRE_TRY_OR(
-            cadre_simulated_world_open(hw, crew.turns, made.ranks, &crew.world, err),
-            out);
-    if (request->graphs)
-        CADRE_TRY_OR(make_graphs(&made, err), out);
-    CADRE_TRY_OR(run_ranks(&crew, &made, err), out);
-    take_means(&made);
-    if (request->graphs)
-        rc = keep_groups(&crew, &made, err);
+    if (made.ranks <= apart || spec->config.log.trace)
+        CADRE_TRY_OR(cadre_representatives_drop(&who, UINT32_MAX, err), out);
+    rc = run_few(&crew, &who, &made, err);
+    if (rc == CADRE_OK)
+        take_means(&made);
 out:
-    cadre_simulated_world_close(crew.world);
-    cadre_turns_destroy(crew.turns);
+    cadre_representatives_fini(&who);
     if (rc == CADRE_OK)
         *out = made;
     else
@@ -262,7 +391,7 @@ out:
 
 void cadre_simulation_fini(struct cadre_simulation *simulation)
 {
-    for (int r = 0; simulation->rank && r < simulation->ranks; r++)
+    for (int r = 0; simulation->rank && r < simulation->n; r++)
         free(simulation->rank[r].pass);
     for (int r = 0; simulation->graph && r < simulation->ranks; r++)
         cadre_step_graph_fini(&simulation->graph[r]);

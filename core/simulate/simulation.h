@@ -12,11 +12,15 @@
 #include "core/run/parts_of_step.h"
 #include "core/run/spec.h"
 
-/* Each rank is simulated by itself, as a thread. */
-enum { CADRE_SIMULATION_RANKS = 256 };
+enum {
+    CADRE_SIMULATION_RANKS = 256, /* most that are simulated, each as a thread */
+    CADRE_SIMULATION_WORLD = 1 << 16, /* most of a run */
+    CADRE_SIMULATION_APART = 64, /* of a run of more, ranks represent each other */
+};
 
 /* Seconds are means over the steps that count. */
 struct cadre_simulated_rank {
+    int index, represents; /* its rank, and how many it stands for, 1 for itself */
     double step_s;
     struct cadre_step_parts parts; /* of it */
     struct cadre_ledger memory; /* its table alone: bytes by tag, now and at most */
@@ -30,23 +34,27 @@ struct cadre_simulated_rank {
 
 struct cadre_simulation {
     int ranks, steps; /* steps that count; one before them does not */
-    struct cadre_simulated_rank *rank; /* (ranks) owned */
-    int largest; /* the rank with the most bytes at a time */
-    /* means over the ranks; `other_s`: what the parts leave of a step */
+    int n; /* ranks that were simulated */
+    struct cadre_simulated_rank *rank; /* (n) owned, ascending */
+    int largest; /* of these, the one with the most bytes at a time */
+    /* means over all ranks; `other_s`: what the parts leave of a step */
     double step_s, other_s, sent_bytes;
     struct cadre_step_parts parts;
     uint64_t params;
     /* of the steps that count, where they were asked for; owned */
-    struct cadre_step_graph *graph; /* (ranks) */
+    struct cadre_step_graph *graph; /* (n) */
     struct cadre_step_group *group; /* (n_groups) by number, none of a single rank */
     int n_groups;
 };
+
+#define CADRE_SIMULATION_ALIKE 0.02
 
 struct cadre_simulation_request {
     const char *trace_dir, *trace_name; /* of the last step, as perfetto.h has it; NULL:
                                            none */
     bool passes; /* keep those of each rank */
     bool graphs; /* make them */
+    int apart; /* instead of CADRE_SIMULATION_APART, where it is not 0 */
 };
 
 /* Change options of a run, before its spec is made, to those of a simulation: its
@@ -54,11 +62,16 @@ struct cadre_simulation_request {
 cadre_status cadre_simulation_options(struct cadre_options *options,
                                       struct cadre_error *err);
 
-/* Simulate. A spec without data has token 0 everywhere. hw outlives the call. *out is
- * written on success and ended by cadre_simulation_fini. [main] Errors:
+/* Simulate. Of more than CADRE_SIMULATION_APART ranks, where no trace and no graphs are
+ * asked for, some represent others (representatives.h). Those that ran and lie along
+ * one axis must have posted the same and made the same products; bytes, and seconds of
+ * a step without the update, are within CADRE_SIMULATION_ALIKE of each other. Else it
+ * is simulated again without representatives along that axis, and where it fails
+ * without any. A spec without data has token 0 everywhere. hw outlives the call. *out
+ * is written on success and ended by cadre_simulation_fini. [main] Errors:
  * CADRE_E_UNSUPPORTED for what cannot be simulated: experts, device.pace, fp64, more
- * ranks than CADRE_SIMULATION_RANKS, products in a type that hw has no peak for; those
- * of a rank, of a plugin, CADRE_E_RESOURCE. */
+ * ranks than CADRE_SIMULATION_RANKS to run, products in a type that hw has no peak for;
+ * those of a rank, of a plugin, CADRE_E_RESOURCE. */
 cadre_status cadre_simulate(struct cadre_spec *spec, const struct cadre_hardware *hw,
                             const struct cadre_simulation_request *request,
                             struct cadre_simulation *out, struct cadre_error *err);

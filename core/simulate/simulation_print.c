@@ -56,7 +56,7 @@ static void put_memory(const struct cadre_simulation *s, FILE *out)
 {
     const struct cadre_simulated_rank *most = &s->rank[s->largest];
     char text[CADRE_BYTES_CHARS];
-    fprintf(out, "bytes of rank %d, which takes most: %s at most\n", s->largest,
+    fprintf(out, "bytes of rank %d, which takes most: %s at most\n", most->index,
             cadre_bytes_text((double)most->memory.peak_bytes, 3, text));
     for (int i = 0; i < most->memory.n; i++)
         fprintf(out, "  %-28s %16llu %s\n", most->memory.entry[i].tag,
@@ -76,6 +76,11 @@ void cadre_simulation_print(const struct cadre_simulation *s,
             "simulated, not measured: %.4g M parameters with %s on %d x %s, seconds of "
             "a step\n",
             (double)s->params / 1e6, spec->stack, s->ranks, hw->name);
+    if (s->n < s->ranks)
+        fprintf(
+            out,
+            "%d ranks were simulated, which did the same where they represent others\n",
+            s->n);
     put_parts(s, out);
     put_memory(s, out);
     if ((double)most->memory.peak_bytes > limit)
@@ -113,12 +118,12 @@ static void put_memory_json(struct cadre_json *json, const struct cadre_ledger *
     cadre_json_end_array(json);
 }
 
-static void put_rank_json(struct cadre_json *json, const struct cadre_simulation *s,
-                          int r)
+static void put_rank_json(struct cadre_json *json,
+                          const struct cadre_simulated_rank *rank)
 {
-    const struct cadre_simulated_rank *rank = &s->rank[r];
     cadre_json_begin_object(json);
-    cadre_json_put_i64(json, "rank", r);
+    cadre_json_put_i64(json, "rank", rank->index);
+    cadre_json_put_i64(json, "represents", rank->represents);
     cadre_json_put_f64(json, "step_s", rank->step_s);
     cadre_json_key(json, "seconds");
     cadre_step_parts_put(json, &rank->parts, rank->step_s);
@@ -151,13 +156,13 @@ cadre_status cadre_simulation_print_json(const struct cadre_simulation *s,
     cadre_json_key(&json, "seconds");
     cadre_step_parts_put(&json, &s->parts, s->step_s);
     cadre_json_put_f64(&json, "sent_bytes", s->sent_bytes);
-    cadre_json_put_i64(&json, "largest", s->largest);
+    cadre_json_put_i64(&json, "largest", s->rank[s->largest].index);
     cadre_json_put_i64(&json, "peak_bytes",
                        (int64_t)s->rank[s->largest].memory.peak_bytes);
     cadre_json_key(&json, "by_rank");
     cadre_json_begin_array(&json);
-    for (int r = 0; r < s->ranks; r++)
-        put_rank_json(&json, s, r);
+    for (int i = 0; i < s->n; i++)
+        put_rank_json(&json, &s->rank[i]);
     cadre_json_end_array(&json);
     cadre_json_end_object(&json);
     return cadre_json_finish(&json);

@@ -11,23 +11,37 @@
 
 enum { MOST_SOURCES = 256 }; /* of cadre_reduce_block */
 
-/* Where a member's result is to be written; NULL: nowhere. */
-static char *target(const struct sim_world *world, const struct sim_op *op, int member)
+/* Not one whose representative's operation this is. */
+static bool runs(struct sim_op *const *op, int member)
+{
+    return op[member]->comm->base.rank == member;
+}
+
+/* Is what the operation writes there at all? A device's memory is not. */
+static bool arrives(const struct sim_world *world, const struct sim_op *op)
 {
     const struct sim_rank *rank = &world->rank[op->comm->me->index];
     const uint64_t bytes = op->base.count * cadre_dtype_bytes(op->base.dtype);
-    if (cadre_comm_op_extent(&op->base, member, false) == 0 ||
-        (rank->memory && cadre_reserve_holds(rank->memory, op->base.out)) ||
-        (bytes > CADRE_SIMULATED_MOVED && rank->pinned &&
-         cadre_reserve_holds(rank->pinned, op->base.out)))
-        return NULL;
-    return op->base.out;
+    const void *out = op->base.out;
+    return !(rank->memory && cadre_reserve_holds(rank->memory, out)) &&
+           !(bytes > CADRE_SIMULATED_MOVED && rank->pinned &&
+             cadre_reserve_holds(rank->pinned, out));
+}
+
+/* Where a member's result is to be written; NULL: nowhere. */
+static char *target(const struct sim_world *world, struct sim_op *const *all,
+                    int member)
+{
+    const struct sim_op *op = all[member];
+    const bool wanted =
+        runs(all, member) && cadre_comm_op_extent(&op->base, member, false) > 0;
+    return wanted && arrives(world, op) ? op->base.out : NULL;
 }
 
 static bool any_target(const struct sim_world *world, struct sim_op *const *op, int n)
 {
     for (int m = 0; m < n; m++)
-        if (op[m]->comm && target(world, op[m], op[m]->comm->base.rank))
+        if (op[m]->comm && target(world, op, m))
             return true;
     return false;
 }
@@ -42,7 +56,8 @@ struct reduction {
     const void **source; /* (n + 1) */
 };
 
-/* Elements [at, at + count) of all, summed into `block`: 256 at a time. */
+/* Elements [at, at + count) of all that run, summed into `block`: 256 at a time. Those
+ * that do not bring zeros, as every rank does to places of a table that are others'. */
 static void reduce(const struct reduction *r, char *block, uint64_t at, uint64_t count)
 {
     static const size_t most = CADRE_REDUCE_BLOCK_BYTES;
@@ -55,9 +70,17 @@ static void reduce(const struct reduction *r, char *block, uint64_t at, uint64_t
             r->source[k++] = sum;
         }
         for (; k < MOST_SOURCES && m < r->n; m++)
-            r->source[k++] = (const char *)r->op[m]->base.in + at * r->element;
+            if (runs(r->op, m))
+                r->source[k++] = (const char *)r->op[m]->base.in + at * r->element;
         cadre_reduce_block(block, r->source, k, count, dtype, red);
     }
+}
+
+/* What is there already, as zeros often are, is not written: that would commit it. */
+static void put(char *to, const char *block, size_t bytes)
+{
+    if (memcmp(to, block, bytes) != 0)
+        memcpy(to, block, bytes);
 }
 
 /* [begin, end) of the vector to those targets that want it; `slice`: of whose slice it
@@ -71,10 +94,10 @@ static void reduce_range(const struct reduction *r, uint64_t begin, uint64_t end
         const uint64_t count = end - at < most ? end - at : most;
         reduce(r, block, at, count);
         for (int m = slice < 0 ? 0 : slice; m < (slice < 0 ? r->n : slice + 1); m++) {
-            char *to = target(r->world, r->op[m], m);
+            char *to = target(r->world, r->op, m);
             const uint64_t place = slice < 0 ? at : at - begin;
             if (to)
-                memcpy(to + place * r->element, block, count * r->element);
+                put(to + place * r->element, block, count * r->element);
         }
     }
 }
@@ -95,7 +118,7 @@ static bool deliver_reduced(const struct sim_world *world, struct sim_op *const 
         reduce_range(&r, 0, op[0]->base.count, -1);
     else
         for (int m = 0; m < n; m++)
-            if (target(world, op[m], m))
+            if (target(world, op, m))
                 reduce_range(&r, op[m]->base.offsets[m], op[m]->base.offsets[m + 1], m);
     free(r.source);
     return true;
@@ -108,16 +131,19 @@ static void deliver_copies(const struct sim_world *world, struct sim_op *const *
 {
     const size_t element = cadre_dtype_bytes(op[0]->base.dtype);
     for (int m = 0; m < n; m++) {
-        char *to = target(world, op[m], m);
+        char *to = target(world, op, m);
         for (int s = 0; to && s < n; s++) {
             const struct cadre_comm_op *from = &op[s]->base;
             const uint64_t *offsets = from->offsets;
             const bool exchange = from->kind == CADRE_COMM_ALL_TO_ALL;
             const char *slice = from->in;
+            const int by = op[s]->comm->base.rank; /* whose slice may be shorter */
+            const uint64_t wanted = offsets[s + 1] - offsets[s],
+                           there = offsets[by + 1] - offsets[by];
             if (exchange)
                 slice += offsets[m] * element;
             memmove(to + offsets[s] * element, slice,
-                    (offsets[s + 1] - offsets[s]) * element);
+                    (wanted < there ? wanted : there) * element);
         }
     }
 }
@@ -128,7 +154,7 @@ static void deliver_broadcast(const struct sim_world *world, struct sim_op *cons
     const struct cadre_comm_op *root = &op[op[0]->base.root]->base;
     const size_t bytes = root->count * cadre_dtype_bytes(root->dtype);
     for (int m = 0; m < n; m++) {
-        char *to = target(world, op[m], m);
+        char *to = target(world, op, m);
         if (to)
             memmove(to, root->in, bytes);
     }
@@ -139,6 +165,12 @@ bool cadre_sim_deliver(const struct sim_world *world, struct sim_op *const *op, 
     for (int m = 0; m < n; m++)
         if (!op[m]->comm) /* destroyed: whoever receives is gone too, or has failed */
             return true;
+    if (op[0]->base.kind == CADRE_COMM_SEND) {
+        if (arrives(world, op[1]))
+            memmove(op[1]->base.out, op[0]->base.in,
+                    op[0]->base.count * cadre_dtype_bytes(op[0]->base.dtype));
+        return true;
+    }
     if (!any_target(world, op, n))
         return true;
     switch (op[0]->base.kind) {
@@ -152,10 +184,6 @@ bool cadre_sim_deliver(const struct sim_world *world, struct sim_op *const *op, 
     case CADRE_COMM_BROADCAST:
         deliver_broadcast(world, op, n);
         return true;
-    case CADRE_COMM_SEND:
-        memmove(op[1]->base.out, op[0]->base.in,
-                op[0]->base.count * cadre_dtype_bytes(op[0]->base.dtype));
-        return true;
     default:
         return true;
     }
@@ -163,40 +191,117 @@ bool cadre_sim_deliver(const struct sim_world *world, struct sim_op *const *op, 
 
 /* ---- splits ---- */
 
+struct brought { /* by a member; color -1: it is in no group of one that runs */
+    int color, key;
+};
+enum { SIBLINGS = CADRE_REPRESENTATIVES, PAIRS = SIBLINGS * (SIBLINGS - 1) / 2 };
+
+/* A rank that does not run is in a group with its siblings along a part of the mesh, of
+ * those that do, or each of them is in another one. Then it is in one where nobody
+ * runs. Keys ascend evenly. False: neither is so. */
+static bool along(const struct brought *of, const struct cadre_axis_factor *factor,
+                  int rank, struct brought *mine)
+{
+    int at[SIBLINGS], same = 0;
+    struct brought there[SIBLINGS];
+    cadre_representatives_along(factor, at);
+    for (int i = 0; i < SIBLINGS; i++) {
+        there[i] = of[cadre_representatives_at(factor, rank, at[i])];
+        for (int k = 0; k < i; k++)
+            same += there[i].color == there[k].color;
+    }
+    if (same == 0 || there[0].color < 0) {
+        mine->color = -1;
+        return same == 0 || same == PAIRS;
+    }
+    const int step = there[1].key - there[0].key;
+    for (int i = 2; i < SIBLINGS; i++)
+        if (there[i].key != there[0].key + at[i] * step)
+            return false;
+    mine->key += (rank / factor->stride % factor->size - 1) * step;
+    return same == PAIRS;
+}
+
+/* Of a rank of the world, which is divided, that does not run. */
+static bool guess(struct sim_world *world, struct brought *of, int rank)
+{
+    const struct cadre_representatives *who = world->who;
+    const int by = cadre_representative(who, rank);
+    struct brought mine = of[by];
+    for (int p = 0; p < who->n_thinned && mine.color >= 0; p++) {
+        const struct cadre_axis_factor *factor = &who->thinned[p];
+        const int at = rank / factor->stride % factor->size;
+        const int near = cadre_representatives_at(factor, by, at);
+        if (cadre_representative(who, near) == near || along(of, factor, near, &mine))
+            continue;
+        world->unlike |= 1u << p;
+        return false;
+    }
+    of[rank] = mine;
+    return true;
+}
+
+/* False: the world has failed. */
+static bool bring(struct sim_queue *queue, struct sim_op *const *op, struct brought *of)
+{
+    const struct cadre_representatives *who = queue->world->who;
+    for (int m = 0; m < queue->size; m++)
+        of[m] = (struct brought){op[m]->split->color, op[m]->split->key};
+    if (!queue->by)
+        return true;
+    bool good = queue->size == who->ranks;
+    for (int r = 0; good && r < who->ranks; r++)
+        good = queue->by[r] == r || guess(queue->world, of, r);
+    if (!good)
+        cadre_sim_fail(queue->world, CADRE_E_UNSUPPORTED,
+                       "simulated ranks are divided into groups that follow no axis, "
+                       "so that none can represent others");
+    return good;
+}
+
 /* Members of a color in order of (key, rank); returns how many. */
-static int members_of(struct sim_op *const *op, int n, int color, int *member)
+static int members_of(const struct brought *of, int n, int color, int *member)
 {
     int found = 0;
     for (int m = 0; m < n; m++) {
-        if (op[m]->split->color != color)
+        if (of[m].color != color)
             continue;
         int at = found++;
-        for (; at > 0 && op[member[at - 1]]->split->key > op[m]->split->key; at--)
+        for (; at > 0 && of[member[at - 1]].key > of[m].key; at--)
             member[at] = member[at - 1];
         member[at] = m;
     }
     return found;
 }
 
-bool cadre_sim_divide(struct sim_world *world, struct sim_op *const *op, int n)
+/* The group of a member that runs, for all of its members. False: no memory. */
+static bool make_group(struct sim_queue *queue, struct sim_op *const *op,
+                       const struct brought *of, int color, int *member)
 {
-    int *member = cadre_calloc(2 * (size_t)n, sizeof *member);
-    int *rank = member + n;
-    bool good = member != NULL;
-    for (int m = 0; good && m < n; m++) {
-        const int color = op[m]->split->color;
-        if (color < 0 || op[m]->split->group)
+    const int size = members_of(of, queue->size, color, member);
+    int *rank = member + queue->size;
+    for (int i = 0; i < size; i++)
+        rank[i] = queue->rank[member[i]];
+    struct sim_group *group = cadre_sim_group_create(queue->world, rank, size);
+    for (int i = 0; group && i < size; i++) {
+        if (!runs(op, member[i]))
             continue;
-        const int size = members_of(op, n, color, member);
-        for (int i = 0; i < size; i++)
-            rank[i] = op[member[i]]->comm->me->index;
-        struct sim_group *group = cadre_sim_group_create(world, rank, size);
-        good = group != NULL;
-        for (int i = 0; good && i < size; i++) {
-            op[member[i]]->split->group = group;
-            op[member[i]]->split->rank = i;
-        }
+        op[member[i]]->split->group = group;
+        op[member[i]]->split->rank = i;
     }
+    return group != NULL;
+}
+
+bool cadre_sim_divide(struct sim_queue *queue, struct sim_op *const *op)
+{
+    const size_t n = (size_t)queue->size;
+    int *member = cadre_calloc(2 * n, sizeof *member);
+    struct brought *of = cadre_calloc(n, sizeof *of);
+    bool good = member && of && bring(queue, op, of);
+    for (int m = 0; good && m < queue->size; m++)
+        if (runs(op, m) && of[m].color >= 0 && !op[m]->split->group)
+            good = make_group(queue, op, of, of[m].color, member);
+    free(of);
     free(member);
     return good;
 }

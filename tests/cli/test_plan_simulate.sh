@@ -90,6 +90,13 @@ simulate 4 --set strategy.stack=localsgd:2,pipeline:2 --set strategy.plugin_path
 [ "$(number steps out)" = 3 ] || fail "a period of 3 steps is not simulated whole"
 awk -v b="$(number sent_bytes out)" 'BEGIN { exit !(b > 0) }' || fail "localsgd sends nothing"
 
+# ---- ranks that represent others ----
+simulate 1024 --set strategy.stack=pipeline:2,ddp:512 --set train.global_batch=1024
+has '^8 ranks were simulated, which did the same where they represent others$'
+simulate 1024 --set strategy.stack=pipeline:2,ddp:512 --set train.global_batch=1024 --json
+[ "$(sed -nE 's/^ *"represents": ([0-9]+),$/\1/p' out | paste -sd+ | bc)" = 1024 ] ||
+    fail "not every rank is represented once"
+
 # ---- the trace ----
 simulate 4 --set strategy.stack=pipeline:2,tensor:2 --trace step.json
 grep -q '"simulated":true' step.json || fail "the trace is not marked"
@@ -109,8 +116,14 @@ fi
 # ---- bad input ----
 hw=(--hardware "$h100")
 refused "given with CONF, --ranks N and --hardware" small.ini --simulate --ranks 2
-refused "--ranks is '257', expected a whole number from 1 to 256" \
-    small.ini --simulate --ranks 257 "${hw[@]}"
+refused "--ranks is '65537', expected a whole number from 1 to 65536" \
+    small.ini --simulate --ranks 65537 "${hw[@]}"
+refused "has to run 300 of the 300 ranks of strategy.stack = ddp:300 .--trace and --chakra have each" \
+    small.ini --simulate --ranks 300 "${hw[@]}" --set strategy.stack=ddp:300 \
+    --set train.global_batch=300 --set train.micro_batch=1 --chakra none
+refused "has to run 320 of the 320 .* .simulated ranks 1 and [0-9]* do not post the same" \
+    small.ini --simulate --ranks 320 "${hw[@]}" --set strategy.stack=hsdp:2,zero:160 \
+    --set train.global_batch=320 --set train.micro_batch=1
 refused "leave --emit out" small.ini --simulate --ranks 1 "${hw[@]}" --emit x.ini
 refused "add --simulate" small.ini --ranks 1 "${hw[@]}" --trace x.json
 refused "model.experts = 4 cannot be simulated" small.ini --simulate --ranks 1 "${hw[@]}" \

@@ -3,6 +3,7 @@
 
 #include <stdint.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "core/base/memory.h"
 #include "tests/support/check_main.h"
@@ -93,6 +94,23 @@ START_TEST(it_takes_no_memory)
 }
 END_TEST
 
+/* Of the host's memory, too. */
+START_TEST(zeros_are_not_written)
+{
+    uint64_t before, after;
+    char *a = mmap(NULL, GIB, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    ck_assert(a != MAP_FAILED);
+    a[5000] = a[GIB - 1] = 1;
+    cadre_memory_resident(&before, NULL);
+    cadre_reserve_zero(a + 1, GIB - 1);
+    cadre_memory_resident(&after, NULL);
+    ck_assert(a[0] == 0 && a[5000] == 0 && a[GIB - 1] == 0);
+    ck_assert_uint_lt(after, before + (64u << 20));
+    munmap(a, GIB);
+}
+END_TEST
+
 START_TEST(more_than_the_system_has_is_one_line)
 {
     struct cadre_reserve *none = NULL;
@@ -115,6 +133,7 @@ Suite *test_suite(void)
     tcase_add_test(tc, what_does_not_fit_is_null);
     tcase_add_test(tc, clearing_leaves_what_is_beside);
     tcase_add_test(tc, it_takes_no_memory);
+    tcase_add_test(tc, zeros_are_not_written);
     tcase_add_test(tc, more_than_the_system_has_is_one_line);
     suite_add_tcase(s, tc);
     return s;

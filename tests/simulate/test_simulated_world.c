@@ -23,6 +23,7 @@ struct member {
 
 static struct cadre_turns *turns;
 static struct cadre_simulated_world *world;
+static struct cadre_representatives who;
 static struct member member[RANKS];
 
 static void *member_main(void *arg)
@@ -47,7 +48,8 @@ static void run(void (*act)(struct member *))
     hw = round_machine;
     hw.node.latency_us = 10;
     ck_assert_int_eq(cadre_turns_create(RANKS, 1, &turns, &err), CADRE_OK);
-    ck_assert_int_eq(cadre_simulated_world_open(&hw, turns, RANKS, &world, &err),
+    ck_assert_int_eq(cadre_representatives_all(RANKS, &who, &err), CADRE_OK);
+    ck_assert_int_eq(cadre_simulated_world_open(&hw, turns, &who, &world, &err),
                      CADRE_OK);
     for (int r = 0; r < RANKS; r++) {
         member[r] = (struct member){
@@ -63,6 +65,7 @@ static void teardown(void)
 {
     cadre_simulated_world_close(world);
     cadre_turns_destroy(turns);
+    cadre_representatives_fini(&who);
     world = NULL;
     turns = NULL;
 }

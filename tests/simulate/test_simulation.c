@@ -205,6 +205,95 @@ START_TEST(test_passes)
 }
 END_TEST
 
+/* ---- ranks that represent others ---- */
+
+static struct cadre_hardware two_nodes(void)
+{
+    struct cadre_hardware hw = machine;
+    hw.node_devices = 4;
+    hw.cluster = (struct cadre_plan_link){
+        .bandwidth_gb_s = 1, .latency_us = 20, .efficiency = 1};
+    return hw;
+}
+
+static cadre_status simulate_apart(const char *sets, int apart,
+                                   struct cadre_simulation *out,
+                                   struct cadre_error *err)
+{
+    const struct cadre_hardware hw = two_nodes();
+    const struct cadre_simulation_request request = {.apart = apart};
+    struct cadre_spec *spec = spec_fixture_make(&fixture, sets);
+    spec->run.dataset = NULL;
+    const cadre_status rc = cadre_simulate(spec, &hw, &request, out, err);
+    cadre_spec_destroy(spec);
+    return rc;
+}
+
+static void same(const char *sets, const char *what, double a, double b, double most)
+{
+    ck_assert_msg(fabs(a - b) <= most, "%s: %s %.17g, represented %.17g", sets, what, a,
+                  b);
+}
+
+/* Of those that ran, all is as where each rank did; so are the means. Where shards
+ * differ, the slowest may be one that did not run. */
+static void compare_represented(const char *sets, const struct cadre_simulation *all,
+                                const struct cadre_simulation *few)
+{
+    const double most = (strstr(sets, "zero") ? 1e-3 : 1e-9) * all->step_s;
+    int stand = 0;
+    for (int i = 0; i < few->n; i++) {
+        const struct cadre_simulated_rank *b = &few->rank[i], *a = &all->rank[b->index];
+        stand += b->represents;
+        same(sets, "step", a->step_s, b->step_s, most);
+        same(sets, "sent", a->sent_bytes, b->sent_bytes, 0.5);
+        same(sets, "between nodes", a->between_bytes, b->between_bytes, 0.5);
+        for (int k = 0; k < CADRE_PARTS; k++)
+            same(sets, "a part", a->parts.part[k], b->parts.part[k], most);
+        compare_memory(sets, b->index, &a->memory, &b->memory);
+    }
+    ck_assert_int_eq(stand, all->ranks);
+    same(sets, "mean step", all->step_s, few->step_s, most);
+    same(sets, "mean sent", all->sent_bytes, few->sent_bytes, 0.001 * all->sent_bytes);
+}
+
+static const struct {
+    const char *sets;
+    int run; /* ranks of it that do */
+} represented[] = {
+    {"strategy.stack=ddp:8 train.global_batch=16", 4},
+    {"strategy.stack=zero:8 train.global_batch=16", 8}, /* shards differ: no */
+    {"strategy.stack=ddp:12 train.global_batch=24", 4},
+    {"strategy.stack=zero:8 train.global_batch=16 model.channels=256", 4},
+    {"strategy.stack=zero:8 zero.stage=3 train.global_batch=16 model.channels=256", 4},
+    {"strategy.stack=pipeline:2,ddp:8 train.global_batch=32 model.layers=4", 8},
+    {"strategy.stack=tensor:2,zero:8 zero.stage=2 train.global_batch=16 "
+     "model.channels=256",
+     8},
+    {"strategy.stack=hsdp:6,zero:5 train.global_batch=60", 20},
+    {"strategy.stack=diloco:6 diloco.period=2 train.global_batch=12", 4},
+    {"strategy.stack=tensor:8 model.heads=8 model.channels=256", 4},
+    {"strategy.stack=mig:8 train.global_batch=16", 4},
+    {"strategy.stack=pipeline:6,tensor:5,ddp:5 model.heads=5 model.channels=80 "
+     "model.layers=6 model.vocab=260 train.global_batch=10 train.micro_batch=1",
+     96}, /* the last: of many threads */
+};
+
+START_TEST(test_represented)
+{
+    struct cadre_simulation all, few;
+    struct cadre_error err = {0};
+    const char *sets = represented[_i].sets;
+    ck_assert_msg(simulate_apart(sets, 256, &all, &err) == CADRE_OK, "%s", err.text);
+    ck_assert_msg(simulate_apart(sets, 4, &few, &err) == CADRE_OK, "%s", err.text);
+    ck_assert_int_eq(all.n, all.ranks);
+    ck_assert_msg(few.n == represented[_i].run, "%s: %d ranks", sets, few.n);
+    compare_represented(sets, &all, &few);
+    cadre_simulation_fini(&all);
+    cadre_simulation_fini(&few);
+}
+END_TEST
+
 /* ---- refusals ---- */
 
 static void refused(const char *sets, const struct cadre_hardware *hw, const char *text)
@@ -256,6 +345,9 @@ Suite *test_suite(void)
     tcase_add_loop_test(runs, test_as_a_run, 0, n);
     tcase_add_loop_test(rest, test_parts, 0, n);
     tcase_add_test(rest, test_passes);
+    tcase_add_loop_test(rest, test_represented, 0,
+                        (int)(sizeof represented / sizeof represented[0]) -
+                            test_lean());
     tcase_add_test(rest, test_refused);
     suite_add_tcase(suite, runs);
     suite_add_tcase(suite, rest);

@@ -303,7 +303,7 @@ cadre_status cadre_agree_ranges(const struct cadre_rank_plan *plan,
                                 struct cadre_error *err)
 {
     const struct cadre_axis *axis = cadre_rank_plan_axis(plan, "opt.shard");
-    if (!axis)
+    if (!axis || (axis->comm && axis->comm->represented))
         return CADRE_OK;
     const int n = axis->comm ? axis->size : 1;
     const size_t bytes = 2 * (size_t)plan->n_params * sizeof(uint64_t);

@@ -7,7 +7,7 @@
 #include "core/base/log.h"
 #include "core/comm/nodes.h"
 
-#define MAX_RANKS 1024
+#define MAX_RANKS 65536
 
 static int find_request(const struct cadre_axis_request *requests, int n,
                         const char *name)

@@ -204,13 +204,17 @@ cadre_timeline_idle(const struct cadre_timeline_row *rows,
                     const struct cadre_timeline_groups *groups, int self)
 {
     struct cadre_timeline_idle idle = {0};
+    int ran = 0; /* in a simulation some groups do not */
     for (int r = 0; r < groups->ranks; r++) {
         double begin, end;
         group_span(rows, groups, r, &begin, &end);
-        idle.span_s += (end - begin) / groups->ranks;
-        idle.bubble_s += fmax(end - begin - rows[r].used, 0) / groups->ranks;
+        ran += end > 0;
+        idle.span_s += end - begin;
+        idle.bubble_s += fmax(end - begin - rows[r].used, 0);
         idle.longest_s = fmax(idle.longest_s, end - begin);
     }
+    idle.span_s /= fmax(ran, 1);
+    idle.bubble_s /= fmax(ran, 1);
     group_span(rows, groups, self, &idle.begin, &idle.end);
     return idle;
 }
