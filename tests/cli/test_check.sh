@@ -86,6 +86,14 @@ has 'FLAKY tree:unsteady .*'
 [ "$(wc -l <"$dir/runs")" -eq 3 ] || fail "more than one further run each"
 summary | grep '^FAILED: .*tree:bad' >/dev/null || fail "the summary does not name what failed"
 
+# the report of a sanitizer is shown, however much is said after it
+printf '#!/bin/sh\necho first; echo "WARNING: ThreadSanitizer: data race"; seq 100 199; exit 1\n' \
+    >"$dir/bad"
+ends 1 TESTS=bad
+grep 'WARNING: ThreadSanitizer: data race' "$work/log" >/dev/null && grep '^    108$' "$work/log" >/dev/null &&
+    ! grep -E '^    (first|109|179)$' "$work/log" >/dev/null && grep '^    180$' "$work/log" >/dev/null ||
+    fail "the end of a log"
+
 # a build that fails, and a test without a result
 ends 1 BUILT=false
 [ ! -e "$dir/runs" ] || fail "a build that failed was tried again"
