@@ -4,8 +4,8 @@
 # (tests/support/fault_calls.c). Every command then ends by itself with status 1 and one line, or
 # with 0 and what it makes undisturbed; nothing half-made is left, and the newest checkpoint
 # loads. A sample of the faults, fixed by CADRE_TEST_SEED; CADRE_TEST_SLOW=2: the first, middle
-# and last call of every stack, for hours. FAULT_POINTS=N: so many a command. FAULT_ONLY=NAME:
-# that command alone.
+# and last call of every stack, for hours. FAULT_POINTS=N: so many a command, 0: all.
+# FAULT_ONLY=NAME: that command alone. FAULT_PART=K/N: the K-th of N parts, from 0, of them.
 # shellcheck source-path=SCRIPTDIR
 . "$(dirname "$0")/train_lib.sh"
 shim=$CADRE_BUILD/tests/support/.libs/fault_calls.so
@@ -113,7 +113,7 @@ faults() {
     [ "${FAULT_ONLY:-$name}" = "$name" ] || return 0
     NAME=$name SAME=${SAME:-no} ${FAULT_LINES:+env FAULT_LINES=2} "$driver" --shim "$shim" --tmp "$tmp/faults" \
         --limit "$hang" --points "${POINTS:-$points}" --seed "${CADRE_TEST_SEED:-21}" \
-        ${KINDS:+--kinds "$KINDS"} ${ALONE:+--alone} --before "$before" --after "bash $tmp/after.sh" -- "$@" \
+        ${FAULT_PART:+--part "$FAULT_PART"} ${KINDS:+--kinds "$KINDS"} ${ALONE:+--alone} --before "$before" --after "bash $tmp/after.sh" -- "$@" \
         >"$tmp/said" 2>&1 || status=$?
     grep -v ' faults of ' "$tmp/said" || true
     echo "$name: $(grep ' faults of ' "$tmp/said")"

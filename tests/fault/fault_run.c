@@ -10,6 +10,8 @@
  *   --every          every call of each stack
  *   --points N       a sample of so many faults, 0: all
  *   --seed N         of the sample
+ *   --part K/N       of N parts of the stacks that K, from 0, so that N of these run
+ * all
  *   --limit S        seconds after which the command hangs
  *   --kinds a,b      memory mmap open read write sync rename fork thread socket
  *   --before SH      run before each; the fault's name is in $FAULT
@@ -66,7 +68,7 @@ static struct {
     const char *shim, *before, *after, *tmp;
     bool every, alone;
     size_t points;
-    unsigned seed;
+    unsigned seed, part, parts;
     int limit;
     uint32_t kinds;
     char **command;
@@ -74,7 +76,7 @@ static struct {
     char path[256], err[256];
     struct point *point;
     size_t n, room, library;
-} run = {.limit = 60, .seed = 1, .kinds = ~0u};
+} run = {.limit = 60, .seed = 1, .parts = 1, .kinds = ~0u};
 
 static void die(const char *what)
 {
@@ -96,6 +98,14 @@ static uint32_t kinds_of(char *text)
         kinds |= 1u << kind;
     }
     return kinds;
+}
+
+static void read_part(const char *text)
+{
+    if (sscanf(text, "%u/%u", &run.part, &run.parts) == 2 && run.part < run.parts)
+        return;
+    fprintf(stderr, "fault_run: --part is '%s', expected K/N with K below N\n", text);
+    exit(2);
 }
 
 static void read_arguments(int argc, char **argv)
@@ -124,6 +134,8 @@ static void read_arguments(int argc, char **argv)
             run.points = (size_t)strtoul(value, NULL, 10);
         else if (strcmp(name, "--seed") == 0)
             run.seed = (unsigned)strtoul(value, NULL, 10);
+        else if (strcmp(name, "--part") == 0)
+            read_part(value);
         else if (strcmp(name, "--limit") == 0)
             run.limit = (int)strtol(value, NULL, 10);
         else if (strcmp(name, "--kinds") == 0)
@@ -380,6 +392,8 @@ static size_t find_points(void)
         if (!slot->stack)
             continue;
         stacks++;
+        if (slot->stack % run.parts != run.part)
+            continue;
         for (uint32_t at = 1; at <= calls; at++)
             if (run.every || at == 1 || at == calls || at == middle)
                 add_point(slot, at);
