@@ -10,6 +10,7 @@
 #include "core/simulate/simulation.h"
 
 enum { MOST_RANKS = 64 }; /* simulated for a picture */
+_Static_assert((int)MOST_RANKS <= (int)CADRE_SIMULATION_APART, "each of them runs");
 
 /* One data rank, and twice as many micro-batches as stages: filling, a steady stretch
  * and draining. */
@@ -65,7 +66,7 @@ static cadre_status simulate(const struct cadre_plan_answers *a,
 static double begin_of(const struct cadre_simulation *s)
 {
     double begin = INFINITY;
-    for (int r = 0; r < s->ranks; r++)
+    for (int r = 0; r < s->n; r++)
         if (s->rank[r].n_passes > 0)
             begin = fmin(begin, s->rank[r].pass[0].begin);
     return begin;

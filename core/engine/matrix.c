@@ -40,7 +40,8 @@ static cadre_status learn_ranges(struct cadre_matrices *m, struct cadre_error *e
     if (m->exchange->world->represented)
         return cadre_fail(
             err, CADRE_E_UNSUPPORTED,
-            "the optimizer moves parts of matrices to ranks that do not run");
+            "the optimizer moves parts of matrices between ranks, which is "
+            "simulated only where each rank runs");
     m->range = cadre_calloc(n * (size_t)mesh->ranks, sizeof *m->range);
     if (!m->range)
         return cadre_no_memory(err, "the ranges of all ranks");

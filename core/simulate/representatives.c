@@ -24,7 +24,7 @@ int cadre_representatives_at(const struct cadre_axis_factor *factor, int rank, i
     return rank + (to - coordinate(factor, rank)) * factor->stride;
 }
 
-static bool runs(const struct cadre_axis_factor *factor, int at)
+static bool is_simulated(const struct cadre_axis_factor *factor, int at)
 {
     int along[CADRE_REPRESENTATIVES];
     bool any = false;
@@ -37,7 +37,7 @@ static bool runs(const struct cadre_axis_factor *factor, int at)
 int cadre_representative(const struct cadre_representatives *of, int rank)
 {
     for (int p = 0; p < of->n_thinned; p++)
-        if (!runs(&of->thinned[p], coordinate(&of->thinned[p], rank)))
+        if (!is_simulated(&of->thinned[p], coordinate(&of->thinned[p], rank)))
             rank = cadre_representatives_at(&of->thinned[p], rank, 1);
     return rank;
 }
@@ -46,7 +46,7 @@ uint32_t cadre_representatives_parts(const struct cadre_representatives *of, int
 {
     uint32_t parts = 0;
     for (int p = 0; p < of->n_thinned; p++)
-        if (!runs(&of->thinned[p], coordinate(&of->thinned[p], rank)))
+        if (!is_simulated(&of->thinned[p], coordinate(&of->thinned[p], rank)))
             parts |= 1u << p;
     return parts;
 }
@@ -80,8 +80,16 @@ cadre_status cadre_representatives_all(int ranks, struct cadre_representatives *
     return list(out, err);
 }
 
+/* Do groups of all axes lie on nodes alike, whatever the coordinate along the part? */
+static bool is_even(const struct cadre_axis_factor *factor, int64_t node)
+{
+    const int64_t stride = factor->stride, whole = stride * factor->size;
+    return (stride % node == 0 || node % stride == 0) &&
+           (whole >= node || node % whole == 0);
+}
+
 cadre_status cadre_representatives_of(const struct cadre_mesh *mesh,
-                                      const struct cadre_axis *apart,
+                                      const struct cadre_representatives_limits *limits,
                                       struct cadre_representatives *out,
                                       struct cadre_error *err)
 {
@@ -90,7 +98,9 @@ cadre_status cadre_representatives_of(const struct cadre_mesh *mesh,
     *out = (struct cadre_representatives){.ranks = mesh->ranks};
     for (int p = 0; p < parts; p++)
         if (part[p].factor.size > CADRE_REPRESENTATIVES &&
-            !(apart && cadre_axis_has(apart, &part[p])))
+            !(limits->apart && cadre_axis_has(limits->apart, &part[p])) &&
+            !(limits->samples && part[p].axis->split_batch) &&
+            (mesh->ranks <= limits->node || is_even(&part[p].factor, limits->node)))
             out->thinned[out->n_thinned++] = part[p].factor;
     return list(out, err);
 }

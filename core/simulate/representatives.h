@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which ranks of a simulation run. Along a part of the mesh four of them do: the first,
+/* Which ranks of a simulation run. Along a part of the mesh (cadre_mesh_parts) of more
+ * than four ranks, four do: the first,
  * the second, the middle one and the last. The second represents those in between.
  * Where they do not do the same, that is seen by what they post, or at the end, when
  * those that ran are compared (simulation.c). */
@@ -22,10 +23,17 @@ struct cadre_representatives {
 cadre_status cadre_representatives_all(int ranks, struct cadre_representatives *out,
                                        struct cadre_error *err);
 
-/* As few as the mesh allows, whose plan is finished. `apart`: an axis along which all
- * run, NULL for none. Errors: CADRE_E_RESOURCE. */
+/* Where all ranks run. */
+struct cadre_representatives_limits {
+    const struct cadre_axis *apart; /* along it; NULL: none */
+    bool samples; /* along axes that split the batch: shares differ */
+    int64_t node; /* ranks of a node: along parts by which groups straddle nodes */
+};
+
+/* As few as the mesh, whose plan is finished, and the limits allow. Errors:
+ * CADRE_E_RESOURCE. */
 cadre_status cadre_representatives_of(const struct cadre_mesh *mesh,
-                                      const struct cadre_axis *apart,
+                                      const struct cadre_representatives_limits *limits,
                                       struct cadre_representatives *out,
                                       struct cadre_error *err);
 

@@ -298,6 +298,10 @@ static cadre_status split(struct cadre_comm *comm, int color, int key,
     if (rc == CADRE_OK && mine.group) {
         struct sim_comm *made = make_comm(c->me, mine.group, mine.rank);
         rc = made && set_nodes(made) ? CADRE_OK : CADRE_E_RESOURCE;
+        if (rc != CADRE_OK && made) {
+            cadre_comm_destroy(&made->base);
+            made = NULL;
+        }
         *out = made ? &made->base : NULL;
     } else if (rc == CADRE_OK) {
         *out = NULL;

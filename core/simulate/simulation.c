@@ -98,6 +98,27 @@ static cadre_status time_units(struct cadre_spec *spec, const struct cadre_hardw
     return CADRE_OK;
 }
 
+static bool shares_differ(const struct cadre_rank_plan *plan)
+{
+    bool differ = false;
+    for (int r = 2; r < plan->n_first; r++)
+        differ |=
+            plan->first[r] - plan->first[r - 1] != plan->first[1] - plan->first[0];
+    return differ;
+}
+
+static cadre_status choose(const struct cadre_rank *rank,
+                           const struct cadre_hardware *hw,
+                           struct cadre_representatives *who, struct cadre_error *err)
+{
+    const struct cadre_representatives_limits limits = {
+        .apart = cadre_rank_plan_axis(&rank->plan, "schedule.order"),
+        .samples = shares_differ(&rank->plan),
+        .node = hw->node_devices,
+    };
+    return cadre_representatives_of(&rank->mesh, &limits, who, err);
+}
+
 /* How many steps are to be looked at, what units cost where a plugin asks, and who may
  * represent whom. */
 static cadre_status prepare(struct cadre_spec *spec, const struct cadre_hardware *hw,
@@ -122,8 +143,7 @@ static cadre_status prepare(struct cadre_spec *spec, const struct cadre_hardware
     if (rc == CADRE_OK && rank->services.asked_seconds)
         rc = time_units(spec, hw, rank, err);
     if (rc == CADRE_OK)
-        rc = cadre_representatives_of(
-            &rank->mesh, cadre_rank_plan_axis(&rank->plan, "schedule.order"), who, err);
+        rc = choose(rank, hw, who, err);
     cadre_rank_fini(rank);
     free(rank);
     return rc;
@@ -258,9 +278,10 @@ static const char *difference(const struct cadre_simulation_crew *crew,
         cadre_simulated_world_posted(crew->world, b->index))
         return "post the same";
     if (a->product_flops != b->product_flops ||
-        !near(a->step_s - a->parts.part[CADRE_PART_OPTIMIZER],
-              b->step_s - b->parts.part[CADRE_PART_OPTIMIZER]))
+        !near(a->parts.part[CADRE_PART_COMPUTE], b->parts.part[CADRE_PART_COMPUTE]))
         return "compute the same";
+    if (!near(a->sent_bytes, b->sent_bytes))
+        return "send as many bytes";
     if (!near((double)a->memory.peak_bytes, (double)b->memory.peak_bytes))
         return "keep as many bytes";
     return NULL;
@@ -347,8 +368,8 @@ static cadre_status run_few(struct cadre_simulation_crew *crew,
         const cadre_status rc = run_world(crew, made, &unlike, &seen);
         if (rc == CADRE_OK)
             return rc;
-        if (who->n_thinned == 0) {
-            *err = seen;
+        if (who->n_thinned == 0 || (!unlike && who->ranks > CADRE_SIMULATION_RANKS)) {
+            cadre_fail(err, rc, "%s", seen.text);
             return rc;
         }
         cadre_simulation_fini(made);

@@ -196,9 +196,10 @@ struct brought { /* by a member; color -1: it is in no group of one that runs */
 };
 enum { SIBLINGS = CADRE_REPRESENTATIVES, PAIRS = SIBLINGS * (SIBLINGS - 1) / 2 };
 
-/* A rank that does not run is in a group with its siblings along a part of the mesh, of
- * those that do, or each of them is in another one. Then it is in one where nobody
- * runs. Keys ascend evenly. False: neither is so. */
+/* A rank that does not run: where its siblings along a part of the mesh that do have
+ * one color, it has it too, and a key between theirs, which ascend evenly; where each
+ * has another one, it is in a group of which nobody runs. So it is for axes of the
+ * mesh, which alone are made by splitting the world. False: neither is so. */
 static bool along(const struct brought *of, const struct cadre_axis_factor *factor,
                   int rank, struct brought *mine)
 {

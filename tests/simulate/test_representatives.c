@@ -14,9 +14,9 @@ static void setup(void)
         {"pp", 5, "pipeline"}, {"tp", 6, "tensor"}, {"dp", 8, "ddp"}};
     struct cadre_error err = {0};
     ck_assert_int_eq(cadre_mesh_init(&mesh, axes, 3, 0, &err), CADRE_OK);
-    ck_assert_int_eq(
-        cadre_representatives_of(&mesh, cadre_mesh_axis(&mesh, "pp"), &few, &err),
-        CADRE_OK);
+    const struct cadre_representatives_limits limits = {
+        .apart = cadre_mesh_axis(&mesh, "pp"), .node = 8};
+    ck_assert_int_eq(cadre_representatives_of(&mesh, &limits, &few, &err), CADRE_OK);
 }
 
 static void teardown(void)
@@ -80,7 +80,8 @@ START_TEST(short_axes_run_whole)
     struct cadre_mesh small;
     struct cadre_representatives all;
     ck_assert_int_eq(cadre_mesh_init(&small, axes, 2, 0, &err), CADRE_OK);
-    ck_assert_int_eq(cadre_representatives_of(&small, NULL, &all, &err), CADRE_OK);
+    const struct cadre_representatives_limits none = {.node = 12};
+    ck_assert_int_eq(cadre_representatives_of(&small, &none, &all, &err), CADRE_OK);
     ck_assert_int_eq(all.n, 12);
     cadre_representatives_fini(&all);
     ck_assert_int_eq(cadre_representatives_all(7, &all, &err), CADRE_OK);
@@ -88,6 +89,34 @@ START_TEST(short_axes_run_whole)
     ck_assert_int_eq(cadre_representative(&all, 5), 5);
     cadre_representatives_fini(&all);
     cadre_mesh_fini(&small);
+}
+END_TEST
+
+/* Groups of tp lie on one node or on two, by their coordinate along dp. */
+START_TEST(nodes_and_shares)
+{
+    const struct cadre_axis_request axes[] = {{"dp", 16, "ddp"}, {"tp", 6, "tensor"}};
+    struct cadre_representatives_limits limits = {.node = 8};
+    struct cadre_error err = {0};
+    struct cadre_mesh two;
+    struct cadre_representatives some;
+    ck_assert_int_eq(cadre_mesh_init(&two, axes, 2, 0, &err), CADRE_OK);
+    const struct {
+        int64_t node;
+        bool samples;
+        int n;
+    } row[] = {{8, false, 96},  {96, false, 16}, {6, false, 16},
+               {12, false, 16}, {3, false, 16},  {6, true, 64}};
+    for (size_t i = 0; i < sizeof row / sizeof row[0]; i++) {
+        two.axis[0].split_batch = true;
+        limits.node = row[i].node;
+        limits.samples = row[i].samples;
+        ck_assert_int_eq(cadre_representatives_of(&two, &limits, &some, &err),
+                         CADRE_OK);
+        ck_assert_msg(some.n == row[i].n, "row %zu: %d", i, some.n);
+        cadre_representatives_fini(&some);
+    }
+    cadre_mesh_fini(&two);
 }
 END_TEST
 
@@ -100,6 +129,7 @@ Suite *test_suite(void)
     tcase_add_test(t, coordinates);
     tcase_add_test(t, fewer_represent);
     tcase_add_test(t, short_axes_run_whole);
+    tcase_add_test(t, nodes_and_shares);
     suite_add_tcase(suite, t);
     return suite;
 }

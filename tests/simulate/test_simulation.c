@@ -270,13 +270,19 @@ static const struct {
     {"strategy.stack=tensor:2,zero:8 zero.stage=2 train.global_batch=16 "
      "model.channels=256",
      8},
-    {"strategy.stack=hsdp:6,zero:5 train.global_batch=60", 20},
+    {"strategy.stack=hsdp:6,zero:4 train.global_batch=48", 16},
     {"strategy.stack=diloco:6 diloco.period=2 train.global_batch=12", 4},
     {"strategy.stack=tensor:8 model.heads=8 model.channels=256", 4},
     {"strategy.stack=mig:8 train.global_batch=16", 4},
-    {"strategy.stack=pipeline:6,tensor:5,ddp:5 model.heads=5 model.channels=80 "
-     "model.layers=6 model.vocab=260 train.global_batch=10 train.micro_batch=1",
-     96}, /* the last: of many threads */
+    {"strategy.stack=ddp:8,tensor:3 train.global_batch=16 model.heads=3 "
+     "model.vocab=258 model.channels=192",
+     24}, /* groups of tp are on one node or on two */
+    {"strategy.stack=ddp:6 train.global_batch=14 "
+     "balance.micro_batches=2,1,1,1,1,1",
+     6},
+    {"strategy.stack=pipeline:5,tensor:6,ddp:8 model.heads=6 model.channels=96 "
+     "model.layers=5 model.vocab=258 train.global_batch=16 train.micro_batch=1",
+     80}, /* the last: of many threads */
 };
 
 START_TEST(test_represented)

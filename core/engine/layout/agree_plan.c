@@ -142,14 +142,17 @@ static void fill(const struct cadre_rank_plan *plan, struct record *record)
     record->members = cadre_hash_final(&members);
 }
 
-/* Does rank `rank` differ from the first one that it can be compared with? */
+/* Does rank `rank` differ from the first one that it can be compared with? *peer: the
+ * first that runs the same units, of the rank before. */
 static cadre_status compare(const struct cadre_rank_plan *plan,
-                            const struct record *all, int rank, struct cadre_error *err)
+                            const struct record *all, int rank, int *peer,
+                            struct cadre_error *err)
 {
     const struct record *mine = &all[rank];
-    int peer = 0; /* the first that runs the same units */
-    while (all[peer].units != mine->units)
-        peer++;
+    if (all[*peer].units != mine->units)
+        *peer = 0;
+    while (all[*peer].units != mine->units)
+        ++*peer;
     if (mine->members != all[0].members)
         return cadre_fail(
             err, CADRE_E_UNSUPPORTED,
@@ -158,7 +161,7 @@ static cadre_status compare(const struct cadre_rank_plan *plan,
             rank);
     for (int m = 0; m < plan->n_members; m++)
         for (int p = 0; p < PARTS; p++) {
-            int with = p == STORAGE ? peer : 0;
+            int with = p == STORAGE ? *peer : 0;
             if (mine->said[m][p] != all[with].said[m][p])
                 return cadre_fail(
                     err, CADRE_E_UNSUPPORTED,
@@ -191,8 +194,8 @@ cadre_status cadre_agree_plan(struct cadre_comm *world,
                                                       &mine, all, sizeof mine)
                           : CADRE_E_RESOURCE;
     failed(world, rc, err);
-    for (int r = 1; rc == CADRE_OK && r < world->size; r++)
-        rc = compare(plan, all, r, err);
+    for (int r = 1, peer = 0; rc == CADRE_OK && r < world->size; r++)
+        rc = compare(plan, all, r, &peer, err);
     free(all);
     return rc;
 }

@@ -117,7 +117,7 @@ struct cadre_timeline_groups {
 };
 
 struct cadre_timeline_idle {
-    double span_s, bubble_s; /* means over all ranks */
+    double span_s, bubble_s; /* means over the ranks of groups that had a pass */
     double longest_s; /* of the spans */
     double begin, end; /* the span of rank `self`'s group */
 };
