@@ -360,7 +360,9 @@ static cadre_status run_few(struct cadre_simulation_crew *crew,
     struct cadre_error seen = {0};
     snprintf(seen.text, sizeof seen.text, "%s",
              crew->spec->config.log.trace ? "--trace and --chakra have each of them"
-                                          : "others are represented");
+             : who->n_thinned > 0         ? "they represent the others"
+                                          : "on their nodes, or by their shares of "
+                                            "micro-batches, none is like others");
     for (;;) {
         uint32_t unlike = 0;
         CADRE_TRY(too_many(crew->spec, who, seen.text, err));

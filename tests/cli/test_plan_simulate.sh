@@ -121,6 +121,10 @@ refused "--ranks is '65537', expected a whole number from 1 to 65536" \
 refused "has to run 300 of the 300 ranks of strategy.stack = ddp:300 .--trace and --chakra have each" \
     small.ini --simulate --ranks 300 "${hw[@]}" --set strategy.stack=ddp:300 \
     --set train.global_batch=300 --set train.micro_batch=1 --chakra none
+refused "has to run 510 of the 510 .* .on their nodes, .*none is like others" \
+    small.ini --simulate --ranks 510 "${hw[@]}" --set strategy.stack=ddp:170,tensor:3 \
+    --set train.global_batch=170 --set train.micro_batch=1 --set model.heads=3 \
+    --set model.channels=48 --set model.vocab=258
 refused "has to run 320 of the 320 .* .simulated ranks 1 and [0-9]* do not post the same" \
     small.ini --simulate --ranks 320 "${hw[@]}" --set strategy.stack=hsdp:2,zero:160 \
     --set train.global_batch=320 --set train.micro_batch=1
