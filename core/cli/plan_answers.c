@@ -10,6 +10,7 @@
 #include "core/plan/answer/explain.h"
 #include "core/plan/answer/fit.h"
 #include "core/plan/answer/what_if.h"
+#include "core/run/spec.h"
 
 /* The one question; NULL for the list. */
 static cadre_status find_question(const struct cadre_cli_args *args, const char **name,
@@ -147,8 +148,7 @@ static void own_json(struct cadre_json *j, const void *answers)
 {
     const struct cadre_plan_answers *a = answers;
     const struct cadre_plan_own *own = &a->own;
-    cadre_json_put_bool(j, "plugins_asked",
-                        a->question.ranks <= CADRE_PLAN_ASKED_RANKS);
+    cadre_json_put_bool(j, "plugins_asked", a->question.ranks <= CADRE_RUN_RANKS);
     cadre_json_key(j, "own");
     if (!*own->stack) {
         cadre_json_null(j);
@@ -184,9 +184,9 @@ cadre_status cadre_plan_answer(const struct cadre_plan_answers *a,
     CADRE_TRY(printed(cadre_plan_search_print(&a->search, &a->question, &a->hardware,
                                               &a->intervals, (size_t)a->top, stdout),
                       err));
-    if (a->question.ranks > CADRE_PLAN_ASKED_RANKS)
+    if (a->question.ranks > CADRE_RUN_RANKS)
         printf("\nplugins were not asked: Cadre runs %d ranks at most today\n",
-               CADRE_PLAN_ASKED_RANKS);
+               CADRE_RUN_RANKS);
     return CADRE_OK;
 }
 

@@ -6,6 +6,7 @@
 #include "core/base/log.h"
 #include "core/plan/block_cost.h"
 #include "core/plugin/stack.h"
+#include "core/run/spec.h"
 #include "core/train/inquiry.h"
 
 static const double GIB = 1073741824.0;
@@ -120,7 +121,7 @@ cadre_status cadre_plan_ask(struct cadre_plan_answers *a, size_t most,
 {
     cadre_status rc = CADRE_OK;
     cadre_log_set_level(CADRE_LOG_ERROR); /* what a run would warn of is no news here */
-    if (a->question.ranks > CADRE_PLAN_ASKED_RANKS)
+    if (a->question.ranks > CADRE_RUN_RANKS)
         return CADRE_OK;
     size_t tries = most + TRIES;
     for (size_t i = 0; i < a->search.legal && i < most && tries > 0 && rc == CADRE_OK;

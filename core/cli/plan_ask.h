@@ -6,10 +6,6 @@
 
 #include "core/cli/plan_answers.h"
 
-/* Ranks that Cadre runs at most (core/engine/layout/mesh.c): of more, nothing is asked.
- */
-enum { CADRE_PLAN_ASKED_RANKS = 1024 };
-
 /* Ask for the first candidates, until `most` of those that run were asked, or 128 were
  * refused: one that is goes behind those that run, with the plugin's reason, or, where
  * the hardware file's accounting is cadre, with the bytes that do not fit. Errors:

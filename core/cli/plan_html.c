@@ -11,6 +11,7 @@
 #include "core/cli/plan_ask.h"
 #include "core/cli/plan_draw.h"
 #include "core/plan/plan_page.h"
+#include "core/run/spec.h"
 
 /* ---- whether it may be written ---- */
 
@@ -143,7 +144,7 @@ cadre_status cadre_plan_html_write(const struct cadre_plan_answers *a,
         .hardware = a->args->plan.hardware,
         .command = command,
         .own = cadre_text_str(&own),
-        .asked = a->question.ranks <= CADRE_PLAN_ASKED_RANKS,
+        .asked = a->question.ranks <= CADRE_RUN_RANKS,
         .drawing = cadre_text_str(&drawing),
         .drawing_note = cadre_text_str(&note),
     };

@@ -139,8 +139,10 @@ static cadre_status make_spec(const struct cadre_cli_args *args, int ranks,
 {
     char name[64];
     struct cadre_options *options = NULL;
-    const struct cadre_spec_request request = {
-        .out = args->out, .name = name, .given_ranks = ranks, .simulated = true};
+    const struct cadre_spec_request request = {.out = args->out,
+                                               .name = name,
+                                               .given_ranks = ranks,
+                                               .most_ranks = CADRE_SIMULATION_WORLD};
     cadre_cli_run_name(args, name, sizeof name);
     CADRE_TRY(cadre_cli_load(args, &options, err));
     cadre_status rc = cadre_cli_plan_check_data(options, err);

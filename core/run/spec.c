@@ -61,17 +61,14 @@ static cadre_status configure(struct cadre_spec *spec, struct cadre_error *err)
     return CADRE_OK;
 }
 
-static cadre_status make_mesh(struct cadre_spec *spec, bool simulated,
+static cadre_status make_mesh(struct cadre_spec *spec, int most_ranks,
                               struct cadre_error *err)
 {
     struct cadre_run_spec *run = &spec->run;
     size_t used = 0;
     CADRE_TRY(cadre_mesh_resolve(run->axis, run->n_plugins, spec->local.size,
-                                 &run->ranks, err));
-    if (run->ranks > CADRE_RUN_RANKS && !simulated)
-        return cadre_fail(err, CADRE_E_INVALID,
-                          "strategy.stack: %d ranks, expected at most %d", run->ranks,
-                          CADRE_RUN_RANKS);
+                                 most_ranks ? most_ranks : CADRE_RUN_RANKS, &run->ranks,
+                                 err));
     for (int i = 0; i < spec->n_stacked; i++)
         used +=
             (size_t)snprintf(spec->stack + used, sizeof spec->stack - used, "%s%s:%d",
@@ -396,7 +393,7 @@ cadre_status cadre_spec_create(struct cadre_options *options_take,
     spec->run.config = &spec->config;
     spec->local.size = request->given_ranks;
     CADRE_TRY_OR(configure(spec, err), fail);
-    CADRE_TRY_OR(make_mesh(spec, request->simulated, err), fail);
+    CADRE_TRY_OR(make_mesh(spec, request->most_ranks, err), fail);
     CADRE_TRY_OR(name_run(spec, request, err), fail);
     /* the model first: sequences of text are as long as its context */
     CADRE_TRY_OR(cadre_model_setup(&spec->config, spec->options, &spec->run.model, err),

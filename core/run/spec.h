@@ -50,7 +50,7 @@ struct cadre_spec_request {
     int local_ranks; /* of them on this machine, 0: all */
     int device_index; /* of this process, modulo the number of devices */
     bool need_data; /* open the data set */
-    bool simulated; /* no rank will run: there may be more than CADRE_RUN_RANKS */
+    int most_ranks; /* that there may be; 0: CADRE_RUN_RANKS */
 };
 
 /* Build *out from loaded, unresolved options, which it takes ownership of, also on

@@ -14,14 +14,15 @@ void cadre_representatives_along(const struct cadre_axis_factor *factor,
     out[3] = factor->size - 1;
 }
 
-static int coordinate(const struct cadre_axis_factor *factor, int rank)
+int cadre_representatives_coordinate(const struct cadre_axis_factor *factor, int rank)
 {
     return rank / factor->stride % factor->size;
 }
 
 int cadre_representatives_at(const struct cadre_axis_factor *factor, int rank, int to)
 {
-    return rank + (to - coordinate(factor, rank)) * factor->stride;
+    return rank +
+           (to - cadre_representatives_coordinate(factor, rank)) * factor->stride;
 }
 
 static bool is_simulated(const struct cadre_axis_factor *factor, int at)
@@ -37,7 +38,8 @@ static bool is_simulated(const struct cadre_axis_factor *factor, int at)
 int cadre_representative(const struct cadre_representatives *of, int rank)
 {
     for (int p = 0; p < of->n_thinned; p++)
-        if (!is_simulated(&of->thinned[p], coordinate(&of->thinned[p], rank)))
+        if (!is_simulated(&of->thinned[p],
+                          cadre_representatives_coordinate(&of->thinned[p], rank)))
             rank = cadre_representatives_at(&of->thinned[p], rank, 1);
     return rank;
 }
@@ -46,7 +48,8 @@ uint32_t cadre_representatives_parts(const struct cadre_representatives *of, int
 {
     uint32_t parts = 0;
     for (int p = 0; p < of->n_thinned; p++)
-        if (!is_simulated(&of->thinned[p], coordinate(&of->thinned[p], rank)))
+        if (!is_simulated(&of->thinned[p],
+                          cadre_representatives_coordinate(&of->thinned[p], rank)))
             parts |= 1u << p;
     return parts;
 }
@@ -55,7 +58,7 @@ int cadre_represented(const struct cadre_representatives *of, int rank)
 {
     int n = 1;
     for (int p = 0; p < of->n_thinned; p++)
-        if (coordinate(&of->thinned[p], rank) == 1)
+        if (cadre_representatives_coordinate(&of->thinned[p], rank) == 1)
             n *= 1 + of->thinned[p].size - CADRE_REPRESENTATIVES;
     return n;
 }
@@ -71,13 +74,6 @@ static cadre_status list(struct cadre_representatives *of, struct cadre_error *e
         if (cadre_representative(of, r) == r)
             of->rank[of->n++] = r;
     return CADRE_OK;
-}
-
-cadre_status cadre_representatives_all(int ranks, struct cadre_representatives *out,
-                                       struct cadre_error *err)
-{
-    *out = (struct cadre_representatives){.ranks = ranks};
-    return list(out, err);
 }
 
 /* Do groups of all axes lie on nodes alike, whatever the coordinate along the part? */

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which ranks of a simulation run. Along a part of the mesh (cadre_mesh_parts) of more
- * than four ranks, four do: the first,
- * the second, the middle one and the last. The second represents those in between.
- * Where they do not do the same, that is seen by what they post, or at the end, when
- * those that ran are compared (simulation.c). */
+ * than four ranks, four do: the first, the second, the middle one and the last. The
+ * second represents those in between. Where they do not do the same, that is seen by
+ * what they post, or at the end, when those that ran are compared (simulation.c). */
 #ifndef CADRE_SIMULATE_REPRESENTATIVES_H
 #define CADRE_SIMULATE_REPRESENTATIVES_H
 
@@ -19,10 +18,6 @@ struct cadre_representatives {
     struct cadre_axis_factor thinned[CADRE_MAX_PARTS];
 };
 
-/* Every rank for itself. Errors: CADRE_E_RESOURCE. */
-cadre_status cadre_representatives_all(int ranks, struct cadre_representatives *out,
-                                       struct cadre_error *err);
-
 /* Where all ranks run. */
 struct cadre_representatives_limits {
     const struct cadre_axis *apart; /* along it; NULL: none */
@@ -37,8 +32,8 @@ cadre_status cadre_representatives_of(const struct cadre_mesh *mesh,
                                       struct cadre_representatives *out,
                                       struct cadre_error *err);
 
-/* Let all ranks run along these of the thinned parts, a bit each. Errors:
- * CADRE_E_RESOURCE. */
+/* Let all ranks run along these of the thinned parts, a bit each. Where only `ranks` is
+ * set each rank runs. Errors: CADRE_E_RESOURCE. */
 cadre_status cadre_representatives_drop(struct cadre_representatives *of,
                                         uint32_t parts, struct cadre_error *err);
 
@@ -52,6 +47,9 @@ uint32_t cadre_representatives_parts(const struct cadre_representatives *of, int
 
 /* How many ranks a simulated one stands for, itself included. */
 int cadre_represented(const struct cadre_representatives *of, int rank);
+
+/* The coordinate of a rank along `factor`. */
+int cadre_representatives_coordinate(const struct cadre_axis_factor *factor, int rank);
 
 /* The rank at a coordinate along `factor`, with the other coordinates of `rank`. */
 int cadre_representatives_at(const struct cadre_axis_factor *factor, int rank,

@@ -82,9 +82,8 @@ struct sim_rank {
     struct sim_event *event;
     size_t n_events, room;
     uint64_t sent, between; /* bytes of what it has posted */
-    struct cadre_hash
-        posted; /* of its operations, without what may differ between ranks
-                                 that do the same */
+    /* of its operations, without what may differ between ranks that do the same */
+    struct cadre_hash posted;
     cadre_event awaited; /* 0: none */
     struct sim_op *ended; /* not counted yet, in the order of their ends */
     cadre_event polled; /* looked at in vain since polled_s; 0: none */

@@ -219,7 +219,7 @@ static bool along(const struct brought *of, const struct cadre_axis_factor *fact
     for (int i = 2; i < SIBLINGS; i++)
         if (there[i].key != there[0].key + at[i] * step)
             return false;
-    mine->key += (rank / factor->stride % factor->size - 1) * step;
+    mine->key += (cadre_representatives_coordinate(factor, rank) - at[1]) * step;
     return same == PAIRS;
 }
 
@@ -231,7 +231,7 @@ static bool guess(struct sim_world *world, struct brought *of, int rank)
     struct brought mine = of[by];
     for (int p = 0; p < who->n_thinned && mine.color >= 0; p++) {
         const struct cadre_axis_factor *factor = &who->thinned[p];
-        const int at = rank / factor->stride % factor->size;
+        const int at = cadre_representatives_coordinate(factor, rank);
         const int near = cadre_representatives_at(factor, by, at);
         if (cadre_representative(who, near) == near || along(of, factor, near, &mine))
             continue;

@@ -5,12 +5,14 @@
 #include "core/engine/layout/mesh.h"
 #include "tests/support/check_main.h"
 
+enum { MOST = 1024 };
+
 static struct cadre_error err;
 
 static int resolves(struct cadre_axis_request *requests, int n, int given)
 {
     int ranks = -1;
-    cadre_status rc = cadre_mesh_resolve(requests, n, given, &ranks, &err);
+    cadre_status rc = cadre_mesh_resolve(requests, n, given, MOST, &ranks, &err);
     ck_assert_msg(rc == CADRE_OK, "%s", err.text);
     return ranks;
 }
@@ -82,7 +84,7 @@ START_TEST(refuses)
     memcpy(request, wrong[_i].request, sizeof request);
     memset(&err, 0, sizeof err);
     cadre_status rc =
-        cadre_mesh_resolve(request, wrong[_i].n, wrong[_i].given, &ranks, &err);
+        cadre_mesh_resolve(request, wrong[_i].n, wrong[_i].given, MOST, &ranks, &err);
     ck_assert_int_eq(rc, CADRE_E_INVALID);
     ck_assert_msg(strstr(err.text, wrong[_i].why) != NULL, "%s", err.text);
     ck_assert_ptr_nonnull(strstr(err.text, "strategy.stack"));
@@ -364,7 +366,8 @@ START_TEST(plugins_without_an_axis)
     ck_assert_ptr_null(cadre_mesh_axis(&mesh, ""));
     int ranks;
     requests[0].size = 2;
-    ck_assert_int_eq(cadre_mesh_resolve(requests, 3, 0, &ranks, &err), CADRE_E_INVALID);
+    ck_assert_int_eq(cadre_mesh_resolve(requests, 3, 0, MOST, &ranks, &err),
+                     CADRE_E_INVALID);
     ck_assert_msg(strstr(err.text, "'watch:2' has no axis") != NULL, "%s", err.text);
 }
 END_TEST

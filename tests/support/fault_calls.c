@@ -135,23 +135,13 @@ static uint64_t stack_of(enum fault_kind kind, void *const *frame, int n)
     return asked ? stack | (stack == 0) : 0;
 }
 
-/* 0, or the error that this call has to return. */
-__attribute__((noinline)) int fault_of_call(enum fault_kind kind)
+/* Count a call by its stack, `frame`; 0, or the error that it has to return. */
+static int count_call(enum fault_kind kind, void *const *frame, int n)
 {
-    void *frame[FAULT_FRAMES];
-    const int kept = errno;
-    int error = 0;
-    if (!table || busy || !(table->kinds & (1u << kind)))
-        return 0;
-    busy = 1;
-    const int n = backtrace(frame, FAULT_FRAMES);
     const uint64_t stack = stack_of(kind, frame, n);
-    if (stack == 0) {
-        busy = 0;
-        errno = kept;
-        return 0;
-    }
     size_t at = stack % FAULT_SLOTS;
+    if (stack == 0)
+        return 0;
     for (size_t tries = 0; tries < FAULT_SLOTS; tries++, at = (at + 1) % FAULT_SLOTS) {
         struct fault_slot *slot = &table->slot[at];
         uint64_t is = atomic_load(&slot->stack);
@@ -161,19 +151,28 @@ __attribute__((noinline)) int fault_of_call(enum fault_kind kind)
             continue;
         atomic_store(&slot->kind, kind);
         const uint32_t calls = atomic_fetch_add(&slot->calls, 1) + 1;
-        if (table->fails && table->stack == stack && table->at == calls) {
-            error = table->error;
-            note_trace(frame, n);
-            atomic_fetch_add(&table->delivered, 1);
-        }
-        busy = 0;
-        errno = kept;
-        return error;
+        if (!table->fails || table->stack != stack || table->at != calls)
+            return 0;
+        note_trace(frame, n);
+        atomic_fetch_add(&table->delivered, 1);
+        return table->error;
     }
     atomic_store(&table->full, 1);
+    return 0;
+}
+
+/* 0, or the error that this call has to return. */
+__attribute__((noinline)) int fault_of_call(enum fault_kind kind)
+{
+    void *frame[FAULT_FRAMES];
+    const int kept = errno;
+    if (!table || busy || !(table->kinds & (1u << kind)))
+        return 0;
+    busy = 1;
+    const int error = count_call(kind, frame, backtrace(frame, FAULT_FRAMES));
     busy = 0;
     errno = kept;
-    return 0;
+    return error;
 }
 
 static __attribute__((constructor)) void begin(void)

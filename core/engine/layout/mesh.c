@@ -7,8 +7,6 @@
 #include "core/base/log.h"
 #include "core/comm/nodes.h"
 
-#define MAX_RANKS 65536
-
 static int find_request(const struct cadre_axis_request *requests, int n,
                         const char *name)
 {
@@ -52,7 +50,7 @@ static cadre_status unify(struct cadre_axis_request *requests, int n,
 }
 
 cadre_status cadre_mesh_resolve(struct cadre_axis_request *requests, int n, int given,
-                                int *ranks, struct cadre_error *err)
+                                int most, int *ranks, struct cadre_error *err)
 {
     CADRE_TRY(unify(requests, n, err));
     int64_t product = 1;
@@ -71,10 +69,10 @@ cadre_status cadre_mesh_resolve(struct cadre_axis_request *requests, int n, int 
         } else {
             open = i;
         }
-        if (product > MAX_RANKS)
+        if (product > most)
             return cadre_fail(err, CADRE_E_INVALID,
                               "strategy.stack: %lld ranks, expected at most %d",
-                              (long long)product, MAX_RANKS);
+                              (long long)product, most);
     }
     if (given > 0 && given % product != 0)
         return cadre_fail(

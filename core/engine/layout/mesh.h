@@ -61,9 +61,10 @@ struct cadre_axis_request {
 };
 
 /* Number of ranks of the requested axes; `given` is the launcher's number, 0 when Cadre
- * starts the ranks. Fills open sizes in place. Errors: CADRE_E_INVALID. */
+ * starts the ranks. Fills open sizes in place. Errors: CADRE_E_INVALID, for more than
+ * `most` ranks too. */
 cadre_status cadre_mesh_resolve(struct cadre_axis_request *requests, int n, int given,
-                                int *ranks, struct cadre_error *err);
+                                int most, int *ranks, struct cadre_error *err);
 
 /* Make the mesh of resolved requests as rank `rank` sees it. No communication. */
 cadre_status cadre_mesh_init(struct cadre_mesh *mesh,
