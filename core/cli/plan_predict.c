@@ -9,13 +9,8 @@
 #include "core/run/model_setup.h"
 
 static cadre_status check_kind(const struct cadre_config *config,
-                               const struct cadre_model_config *model,
                                struct cadre_error *err)
 {
-    if (model->experts > 0)
-        return cadre_fail(err, CADRE_E_UNSUPPORTED,
-                          "model.experts = %lld cannot be planned yet, expected 0",
-                          (long long)model->experts);
     if (config->model.head == CADRE_CONFIG_CLASSIFY)
         return cadre_fail(err, CADRE_E_UNSUPPORTED,
                           "model.head = classify cannot be planned yet, expected lm");
@@ -36,7 +31,7 @@ cadre_status cadre_plan_question_of(const struct cadre_options *options,
     struct cadre_model_config model = {0};
     cadre_config_fill(&config, options);
     CADRE_TRY(cadre_model_setup(&config, options, &model, err));
-    CADRE_TRY(check_kind(&config, &model, err));
+    CADRE_TRY(check_kind(&config, err));
     const bool bytes = strcmp(config.data.tokenizer, "byte") == 0;
     if (model.vocab == 0 && strcmp(config.data.format, "text") == 0 && bytes)
         model.vocab = 256;
@@ -51,6 +46,7 @@ cadre_status cadre_plan_question_of(const struct cadre_options *options,
         .heads = model.heads,
         .kv_heads = model.kv_heads,
         .hidden = model.hidden,
+        .experts = model.experts,
         .vocab = model.vocab,
         .context = model.context,
         .gated = model.arch == CADRE_ARCH_LLAMA,

@@ -175,12 +175,28 @@ static void sort_rows(const struct cadre_unit *u, struct dispatch *d)
         mine[e] -= mine[e - 1];
 }
 
+/* A simulated device has no values: the experts take rows in turn. */
+static void choose_in_turn(const struct cadre_unit *u, struct dispatch *d)
+{
+    for (int64_t row = 0; row < u->N; row++)
+        d->choice[row] = (int32_t)(row % experts_of(u));
+}
+
+static void count_in_turn(const struct cadre_unit *u, struct dispatch *d)
+{
+    const int64_t E = experts_of(u);
+    for (int64_t i = 0; i < u->model->ep_size * E; i++)
+        d->counts[i] = (int32_t)(u->N / E + (i % E < u->N % E ? 1 : 0));
+}
+
 static cadre_status count_rows(const struct cadre_unit *u,
                                const struct cadre_experts *e, struct dispatch *d)
 {
     const size_t rows = (size_t)u->N * sizeof *d->choice;
     const size_t E = (size_t)experts_of(u), R = (size_t)u->model->ep_size;
     CADRE_TRY(u->ops->to_host(u->device, d->choice, e->choice, rows));
+    if (u->ops->simulated)
+        choose_in_turn(u, d);
     sort_rows(u, d);
     CADRE_TRY(u->ops->to_device(u->device, e->order, d->order, rows));
     if (spread(u))
@@ -197,6 +213,8 @@ static cadre_status read_counts(const struct cadre_unit *u,
 {
     const size_t n = (size_t)u->model->ep_size * (size_t)experts_of(u);
     CADRE_TRY(u->ops->to_host(u->device, d->counts, e->counts, n * sizeof *d->counts));
+    if (u->ops->simulated)
+        count_in_turn(u, d);
     return find_slices(u, d);
 }
 

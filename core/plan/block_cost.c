@@ -82,6 +82,36 @@ static void add_core(struct cadre_block_cost *cost, const struct cadre_transform
     cost->backward += backward;
 }
 
+/* The router's product; each expert's with an even part of the rows; rows to the order
+ * of experts and back (8 h forward, 12 h backward, where they are also multiplied),
+ * probabilities. */
+enum {
+    EXPERTS_FORWARD_OPS = 4,
+    EXPERTS_BACKWARD_OPS = 6,
+    EXPERT_FORWARD_OPS = 2,
+    EXPERT_BACKWARD_OPS = 6
+};
+static void add_experts(struct cadre_block_cost *cost,
+                        const struct cadre_transformer *t,
+                        const struct cadre_candidate *c,
+                        const struct cadre_hardware *hw)
+{
+    const double m = (double)(c->micro_batch * t->context) / (double)c->context;
+    const double h = (double)t->channels, f = (double)t->hidden;
+    const double E = (double)t->experts;
+    for (int64_t e = 0; e < t->experts; e++) {
+        add_product(cost, hw, c->dtype, m / E, h, (t->gated ? 2 : 1) * f);
+        add_product(cost, hw, c->dtype, m / E, f, h);
+    }
+    add_product(cost, hw, c->dtype, m, h, E);
+    cost->forward += m * (8 * h + 6 * E) / memory_rate(hw);
+    cost->backward += m * (12 * h + 6 * E) / memory_rate(hw);
+    cost->forward +=
+        (EXPERTS_FORWARD_OPS + (E - 1) * EXPERT_FORWARD_OPS) * hw->device.op_us * 1e-6;
+    cost->backward += (EXPERTS_BACKWARD_OPS + (E - 1) * EXPERT_BACKWARD_OPS) *
+                      hw->device.op_us * 1e-6;
+}
+
 /* Bytes of a token: two norms (4 h forward, 8 h backward) and two additions with
  * dropout (7 h, 5 h), repeated on tensor ranks unless sequence parallel; the MLP's
  * function reads and writes its width. */
@@ -113,8 +143,12 @@ struct cadre_block_cost cadre_block_cost(const struct cadre_transformer *t,
     const double f = (double)t->hidden;
     add_product(&cost, hw, c->dtype, m, h, (h + 2 * cadre_transformer_kv(t)) / ranks);
     add_product(&cost, hw, c->dtype, m, h / ranks, h);
-    add_product(&cost, hw, c->dtype, m, h, (t->gated ? 2 : 1) * f / ranks);
-    add_product(&cost, hw, c->dtype, m, f / ranks, h);
+    if (t->experts > 0) {
+        add_experts(&cost, t, c, hw);
+    } else {
+        add_product(&cost, hw, c->dtype, m, h, (t->gated ? 2 : 1) * f / ranks);
+        add_product(&cost, hw, c->dtype, m, f / ranks, h);
+    }
     add_core(&cost, t, c, hw);
     add_rows(&cost, t, c, hw);
     cost.forward += FORWARD_OPS * hw->device.op_us * 1e-6;

@@ -116,6 +116,9 @@ cadre_status cadre_candidate_check(const struct cadre_candidate *c,
                       t->kv_heads);
     if (t->hidden % c->tensor != 0)
         return refuse(err, "tensor", c->tensor, "does not divide MLP width", t->hidden);
+    if (t->experts > 0 && c->tensor > 1)
+        return refuse(err, "tensor", c->tensor, "does not divide experts, there are",
+                      t->experts);
     if (c->pipeline > t->layers)
         return refuse(err, "pipeline", c->pipeline, "is more than layers", t->layers);
     if (t->context % c->context != 0)

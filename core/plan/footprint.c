@@ -38,7 +38,9 @@ static struct cadre_kept kept_by(const struct cadre_hardware *hw)
  *   repeated on tensor ranks unless sequence parallel: two norms' inputs 4h, the inputs
  *     of QKV and of the MLP 4h: 8h; two dropout masks, where they are kept: 2h;
  *   divided: Q 2h, K and V, the input of the projection 2h, and of the MLP's parts;
- *   scores, unfused and kept: 5 a s. */
+ *   scores, unfused and kept: 5 a s;
+ *   of experts: rows in their order and what comes back 4h, probabilities, the one that
+ *     was taken, its probability and place 4 each. */
 double cadre_footprint_block(const struct cadre_transformer *t,
                              const struct cadre_candidate *c, struct cadre_kept keeps)
 {
@@ -52,7 +54,8 @@ double cadre_footprint_block(const struct cadre_transformer *t,
     const double core = scores ? 5 * (double)t->heads * (double)t->context / ranks : 0;
     if (c->recompute == CADRE_PLAN_RECOMPUTE_FULL)
         return tokens * 2 * h / (c->sequence_parallel ? ranks : 1);
-    return tokens * (repeated + divided + core);
+    const double experts = t->experts > 0 ? 4 * h + 4 * (double)t->experts + 12 : 0;
+    return tokens * (repeated + divided + core + experts);
 }
 
 /* Micro-batches of a whole stage that are kept at most. */

@@ -123,11 +123,15 @@ bool cadre_plan_search_print(const struct cadre_plan_search *search,
                              FILE *out)
 {
     const double parameters = cadre_transformer_parameters(&question->transformer);
+    char experts[40] = "";
+    if (question->transformer.experts > 0)
+        snprintf(experts, sizeof experts, "%lld experts a block, ",
+                 (long long)question->transformer.experts);
     cadre_terminal_printf(
         out,
-        "forecast, not measured: %.3g B parameters, global batch %lld of %lld tokens, "
-        "%s, on %lld x %s",
-        parameters / 1e9, (long long)question->from.global_batch,
+        "forecast, not measured: %.3g B parameters, %sglobal batch %lld of %lld "
+        "tokens, %s, on %lld x %s",
+        parameters / 1e9, experts, (long long)question->from.global_batch,
         (long long)question->transformer.context,
         question->dtypes ? "any precision"
                          : cadre_plan_dtype_name(question->from.dtype),

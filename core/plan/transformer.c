@@ -6,11 +6,18 @@ double cadre_transformer_kv(const struct cadre_transformer *t)
     return (double)t->channels / (double)t->heads * (double)t->kv_heads;
 }
 
-double cadre_transformer_block_weights(const struct cadre_transformer *t)
+/* With so many MLPs, and the router. */
+static double block_weights(const struct cadre_transformer *t, double mlps)
 {
     const double h = (double)t->channels;
     const double mlp = (t->gated ? 3 : 2) * h * (double)t->hidden;
-    return h * (h + 2 * cadre_transformer_kv(t)) + h * h + mlp;
+    return h * (h + 2 * cadre_transformer_kv(t)) + h * h + mlps * mlp +
+           h * (double)t->experts;
+}
+
+double cadre_transformer_block_weights(const struct cadre_transformer *t)
+{
+    return block_weights(t, t->experts > 0 ? (double)t->experts : 1);
 }
 
 double cadre_transformer_head_weights(const struct cadre_transformer *t)
@@ -35,8 +42,7 @@ double cadre_transformer_flops(const struct cadre_transformer *t, double batch,
                                bool causal)
 {
     const double s = (double)t->context, l = (double)t->layers;
-    const double weights =
-        l * cadre_transformer_block_weights(t) + cadre_transformer_head_weights(t);
+    const double weights = l * block_weights(t, 1) + cadre_transformer_head_weights(t);
     const double scores = 12 * l * (double)t->channels * s * (causal ? 0.5 : 1);
     return batch * s * (6 * weights + scores);
 }
@@ -57,6 +63,11 @@ cadre_status cadre_transformer_check(const struct cadre_transformer *t,
             return cadre_fail(err, CADRE_E_INVALID,
                               "model: %s is %lld, expected a positive number",
                               sizes[i].name, (long long)sizes[i].value);
+    if (t->experts < 0)
+        return cadre_fail(err, CADRE_E_INVALID,
+                          "model: experts are %lld, expected 0 or "
+                          "a positive number",
+                          (long long)t->experts);
     if (t->channels % t->heads != 0 || t->heads % t->kv_heads != 0)
         return cadre_fail(
             err, CADRE_E_INVALID,

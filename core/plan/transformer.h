@@ -13,13 +13,15 @@ struct cadre_transformer {
     int64_t layers, channels, heads, kv_heads, hidden, vocab, context;
     bool gated; /* the MLP has three products (SwiGLU), else two */
     bool tied; /* embedding and head are one weight */
+    int64_t experts; /* MLPs of a block, of which a token takes one; 0: a plain one */
 };
 
 /* Channels that keys take, and values as many. [any thread] */
 double cadre_transformer_kv(const struct cadre_transformer *t);
 
-/* Weights of the products of one block, and of the head. Norms and biases, about 1e-4
- * of these, are left out, as in the published formulas. [any thread] */
+/* Weights of the products of one block, all of its experts, and of the head. Norms and
+ * biases, about 1e-4 of these, are left out, as in the published formulas. [any thread]
+ */
 double cadre_transformer_block_weights(const struct cadre_transformer *t);
 double cadre_transformer_head_weights(const struct cadre_transformer *t);
 
@@ -32,8 +34,9 @@ double cadre_transformer_parameters(const struct cadre_transformer *t);
  * [any thread] */
 double cadre_transformer_eq3(const struct cadre_transformer *t, double batch);
 
-/* Model FLOPs of a step of `batch` sequences: 6 a weight and token, and the scores'
- * products; `causal` counts the half of them that a causal mask leaves. [any thread] */
+/* Model FLOPs of a step of `batch` sequences: 6 a token and weight that it meets (of
+ * experts one), and the scores' products; `causal` counts the half of them that a
+ * causal mask leaves. [any thread] */
 double cadre_transformer_flops(const struct cadre_transformer *t, double batch,
                                bool causal);
 

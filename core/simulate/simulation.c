@@ -39,11 +39,6 @@ static cadre_status check(const struct cadre_spec *spec,
                           const struct cadre_hardware *hw, struct cadre_error *err)
 {
     const struct cadre_run_spec *run = &spec->run;
-    if (run->model.experts > 0)
-        return cadre_fail(err, CADRE_E_UNSUPPORTED,
-                          "model.experts = %lld cannot be simulated: which rows go to "
-                          "which rank depends on values, and there are none",
-                          (long long)run->model.experts);
     if (cadre_spec_pace(spec))
         return cadre_fail(err, CADRE_E_UNSUPPORTED,
                           "device.pace = %s slows ranks that run, not simulated ones; "

@@ -69,9 +69,8 @@ cadre_status cadre_simulation_options(struct cadre_options *options,
  * Else it is simulated again without representatives along that axis. A spec without
  * data has token 0 everywhere. hw outlives the call. *out is written on success and
  * ended by cadre_simulation_fini. [main] Errors: CADRE_E_UNSUPPORTED for what cannot be
- * simulated: experts, device.pace, fp64, more ranks than CADRE_SIMULATION_RANKS to run,
- * products in a type that hw has no peak for; those of a rank, of a plugin,
- * CADRE_E_RESOURCE. */
+ * simulated: device.pace, fp64, more ranks than CADRE_SIMULATION_RANKS to run, products
+ * in a type that hw has no peak for; those of a rank, of a plugin, CADRE_E_RESOURCE. */
 cadre_status cadre_simulate(struct cadre_spec *spec, const struct cadre_hardware *hw,
                             const struct cadre_simulation_request *request,
                             struct cadre_simulation *out, struct cadre_error *err);

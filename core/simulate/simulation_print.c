@@ -94,6 +94,10 @@ void cadre_simulation_print(const struct cadre_simulation *s,
     if (keeps_much_on_host(most))
         fprintf(out, "memory of the host is taken to be as fast as the device's: a "
                      "hardware file has no link between them\n");
+    if (spec->run.model.experts > 0)
+        fprintf(out,
+                "experts get the rows in turn, each as many as any other: a router "
+                "that does not balance them takes longer\n");
     if (most->reads > 0)
         fprintf(out,
                 "plugins read values %.3g times in a step, which are zeros here: what "
@@ -152,6 +156,7 @@ cadre_status cadre_simulation_print_json(const struct cadre_simulation *s,
     cadre_json_put_i64(&json, "ranks", s->ranks);
     cadre_json_put_i64(&json, "parameters", (int64_t)s->params);
     cadre_json_put_i64(&json, "steps", s->steps);
+    cadre_json_put_bool(&json, "experts_balanced", spec->run.model.experts > 0);
     cadre_json_put_f64(&json, "step_s", s->step_s);
     cadre_json_key(&json, "seconds");
     cadre_step_parts_put(&json, &s->parts, s->step_s);

@@ -28,6 +28,11 @@ has() {
     }
 }
 
+# ini KEY: of small.ini
+ini() {
+    sed -nE "s/^$1 *= *//p" small.ini
+}
+
 # number KEY FILE: the first number of the key in a JSON text.
 number() {
     sed -nE "s/^.*\"$1\": \[?([0-9.e+-]+).*$/\1/p" "$2" | head -n 1
@@ -90,6 +95,27 @@ simulate 4 --set strategy.stack=localsgd:2,pipeline:2 --set strategy.plugin_path
 [ "$(number steps out)" = 3 ] || fail "a period of 3 steps is not simulated whole"
 awk -v b="$(number sent_bytes out)" 'BEGIN { exit !(b > 0) }' || fail "localsgd sends nothing"
 
+# ---- experts: each gets as many rows as any other ----
+wide=(--set model.experts=4 --set train.micro_batch=1)
+sends() { # GLOBAL_BATCH STACK: bytes of a rank
+    simulate 2 --json "${wide[@]}" --set "train.global_batch=$1" --set "strategy.stack=$2"
+    number sent_bytes out
+}
+spread=$CADRE_BUILD/tests/plugins/.libs/experts.so:2
+sent=$(($(sends 4 ddp:2) - $(sends 2 ddp:2))) # of one micro-batch more: its loss
+sent=$(($(sends 4 "$spread") - $(sends 2 "$spread") - sent))
+# forward and backward half of the fp32 rows go to the other rank and back, and once all counts
+[ "$sent" = $(($(ini layers) * (4 * $(ini context) * $(ini channels) * 4 / 2 + 4 * 4))) ] ||
+    fail "experts over two ranks send $sent bytes for a micro-batch"
+grep -q '"experts_balanced": true' out || fail "the answer does not say that experts are balanced"
+simulate 1 "${wide[@]}"
+has '^experts get the rows in turn, each as many as any other: '
+if [ "$lean" = 0 ]; then
+    simulate 1 --json "${wide[@]}"
+    train "${wide[@]}"
+    grep -qE "\b$(number peak_bytes out)\b" run/summary.json || fail "experts take other bytes"
+fi
+
 # ---- ranks that represent others ----
 simulate 1024 --set strategy.stack=pipeline:2,ddp:512 --set train.global_batch=1024
 has '^8 ranks were simulated, which did the same where they represent others$'
@@ -130,8 +156,6 @@ refused "has to run 320 of the 320 .* .simulated ranks 1 and [0-9]* do not post 
     --set train.global_batch=320 --set train.micro_batch=1
 refused "leave --emit out" small.ini --simulate --ranks 1 "${hw[@]}" --emit x.ini
 refused "add --simulate" small.ini --ranks 1 "${hw[@]}" --trace x.json
-refused "model.experts = 4 cannot be simulated" small.ini --simulate --ranks 1 "${hw[@]}" \
-    --set model.experts=4
 refused "fp64 cannot be simulated" small.ini --simulate --ranks 1 "${hw[@]}" \
     --set train.precision=fp64
 refused "model.head = classify cannot be simulated" small.ini --simulate --ranks 1 "${hw[@]}" \

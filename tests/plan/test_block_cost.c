@@ -43,6 +43,26 @@ START_TEST(a_block_is_its_flops_where_memory_is_free)
 }
 END_TEST
 
+/* Each expert has as many rows, so where memory is free experts cost their router
+ * alone; where products have a size that halves them, each expert has it. */
+START_TEST(experts_compute_one_mlp_in_smaller_products)
+{
+    struct cadre_hardware hw = round_machine;
+    struct cadre_transformer t = small_model;
+    hw.device.memory_gb_s = 1e9;
+    const double plain = cadre_block_cost(&small_model, &one_rank, &hw).forward;
+    t.experts = 8;
+    const double router = 2.0 * 1024 * 1024 * 8 / 100e12;
+    ck_assert_double_eq_tol(
+        cadre_block_cost(&t, &one_rank, &hw).forward / (plain + router), 1, 1e-3);
+    hw.device.product_half_gflop = 1;
+    const double half = 1e9 / 100e12;
+    ck_assert_double_eq_tol(cadre_block_cost(&t, &one_rank, &hw).forward /
+                                (plain + router + (2 + 2 * 8 + 1) * half),
+                            1, 1e-3);
+}
+END_TEST
+
 START_TEST(unfused_scores_cost_memory_and_both_halves)
 {
     struct cadre_hardware hw = round_machine;
@@ -76,6 +96,7 @@ Suite *test_suite(void)
     tcase_add_test(tc, a_large_product_runs_at_its_rate_and_a_thin_one_at_the_memorys);
     tcase_add_test(tc, a_product_of_the_half_size_reaches_half);
     tcase_add_test(tc, a_block_is_its_flops_where_memory_is_free);
+    tcase_add_test(tc, experts_compute_one_mlp_in_smaller_products);
     tcase_add_test(tc, unfused_scores_cost_memory_and_both_halves);
     tcase_add_test(tc, tensor_ranks_divide_the_products);
     suite_add_tcase(s, tc);

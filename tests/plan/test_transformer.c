@@ -9,8 +9,8 @@
 /* Meta's Llama 3.1 70B: 70,553,706,496 parameters, 1,318,912 of them norms. */
 START_TEST(parameters_of_llama_70b)
 {
-    const struct cadre_transformer t = {80,     8192, 64,   8,    28672,
-                                        128256, 8192, true, false};
+    const struct cadre_transformer t = {80,     8192, 64,   8,     28672,
+                                        128256, 8192, true, false, 0};
     ck_assert_double_eq(cadre_transformer_parameters(&t), 70553706496.0 - 1318912.0);
 }
 END_TEST
@@ -19,10 +19,25 @@ END_TEST
  * in 90 days. */
 START_TEST(equation_3_of_narayanan)
 {
-    const struct cadre_transformer t = {96,    12288, 96,    96,  49152,
-                                        51200, 2048,  false, true};
+    const struct cadre_transformer t = {96,    12288, 96,    96,   49152,
+                                        51200, 2048,  false, true, 0};
     const double step = cadre_transformer_eq3(&t, 1536) / (384 * 144e12);
     ck_assert_double_eq_tol(step * 300e9 / (1536 * 2048.0) / 86400, 90, 0.5);
+}
+END_TEST
+
+/* Fedus et al. 2022, section 2.1: a token meets one expert, and the router. */
+START_TEST(experts_are_weights_and_one_is_computed)
+{
+    struct cadre_transformer t = small_model, plain = small_model;
+    t.experts = 4;
+    const double mlp = 2.0 * 1024 * 4096, router = 4.0 * 1024;
+    ck_assert_double_eq(cadre_transformer_block_weights(&t) -
+                            cadre_transformer_block_weights(&plain),
+                        3 * mlp + router);
+    ck_assert_double_eq(cadre_transformer_flops(&t, 1, true) -
+                            cadre_transformer_flops(&plain, 1, true),
+                        1024 * 6 * 8 * router);
 }
 END_TEST
 
@@ -55,6 +70,7 @@ Suite *test_suite(void)
     TCase *tc = tcase_create("transformer");
     tcase_add_test(tc, parameters_of_llama_70b);
     tcase_add_test(tc, equation_3_of_narayanan);
+    tcase_add_test(tc, experts_are_weights_and_one_is_computed);
     tcase_add_test(tc, a_causal_mask_leaves_half_of_the_scores);
     tcase_add_test(tc, refuses_sizes_that_cannot_be);
     suite_add_tcase(s, tc);

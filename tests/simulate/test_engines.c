@@ -54,21 +54,28 @@ struct pair {
     struct cadre_footprint footprint;
 };
 
-static void ask(struct pair *pair, const char *sets, const struct cadre_candidate *as)
+static void ask_of(struct pair *pair, const char *model,
+                   const struct cadre_transformer *t, const char *sets,
+                   const struct cadre_candidate *as)
 {
     char all[600];
     const struct cadre_simulation_request none = {0};
     const struct cadre_hardware hw = machine();
     struct cadre_error err = {0};
-    snprintf(all, sizeof all, "%s %s", same_llama, sets);
+    snprintf(all, sizeof all, "%s %s", model, sets);
     struct cadre_spec *spec = NULL;
     cadre_status rc = spec_fixture_plan(&fixture, all, &spec);
     ck_assert_msg(rc == CADRE_OK, "%s", fixture.err.text);
     rc = cadre_simulate(spec, &hw, &none, &pair->simulated, &err);
     ck_assert_msg(rc == CADRE_OK, "%s", err.text);
     cadre_spec_destroy(spec);
-    pair->forecast = cadre_forecast(&llama, as, &hw);
-    pair->footprint = cadre_footprint(&llama, as, &hw);
+    pair->forecast = cadre_forecast(t, as, &hw);
+    pair->footprint = cadre_footprint(t, as, &hw);
+}
+
+static void ask(struct pair *pair, const char *sets, const struct cadre_candidate *as)
+{
+    ask_of(pair, same_llama, &llama, sets, as);
 }
 
 static void near(const char *what, double simulated, double forecast, double part)
@@ -124,6 +131,39 @@ START_TEST(recompute)
     ask(&pair, "train.recompute=block", &c);
     near("compute", computed(&pair),
          cause(&pair)[CADRE_PLAN_COMPUTE] + cause(&pair)[CADRE_PLAN_AGAIN], 0.02);
+    cadre_simulation_fini(&pair.simulated);
+}
+END_TEST
+
+/* Of experts the simulation has the ops that a run has, the formulas one product of
+ * each. */
+START_TEST(experts)
+{
+    static const struct cadre_transformer model = {
+        .layers = 4,
+        .channels = 2048,
+        .heads = 16,
+        .kv_heads = 16,
+        .hidden = 8192,
+        .vocab = 256,
+        .context = 2048,
+        .tied = true,
+        .experts = 8,
+    };
+    static const char same[] =
+        "model.layers=4 model.channels=2048 model.heads=16 model.context=2048 "
+        "model.vocab=256 model.experts=8 train.precision=bf16 train.global_batch=16 "
+        "train.micro_batch=4";
+    struct pair pair;
+    struct cadre_candidate c = one_rank;
+    c.micro_batch = 4;
+    c.data = _i ? 2 : 1;
+    ask_of(&pair, same, &model,
+           _i ? "strategy.stack=ddp:2 ddp.overlap=no ddp.bucket_mb=8192" : "", &c);
+    near("compute", computed(&pair), cause(&pair)[CADRE_PLAN_COMPUTE], 0.02);
+    if (_i)
+        near("data", exposed(&pair, "dp"), cause(&pair)[CADRE_PLAN_DATA], 0.01);
+    near_bytes(&pair);
     cadre_simulation_fini(&pair.simulated);
 }
 END_TEST
@@ -202,6 +242,7 @@ Suite *test_suite(void)
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, a_single_rank);
     tcase_add_test(tc, recompute);
+    tcase_add_loop_test(tc, experts, 0, 2);
     tcase_add_loop_test(tc, data_parallel, 0, 4);
     tcase_add_test(tc, tensor);
     tcase_add_loop_test(tc, pipeline, 0, 3);

@@ -136,6 +136,8 @@ static const char *const stacks[] = {
     "strategy.stack=ddp:2 ddp.compress=topk:0.1",
     "strategy.stack=ddp:2 optim.name=muon",
     "strategy.stack=zero:2 optim.name=adafactor",
+    "strategy.stack=zero:2 zero.stage=3 model.experts=4",
+    "strategy.stack=pipeline:2 model.experts=3 pipeline.schedule=zb-h1",
     "strategy.stack=ddp:3 train.global_batch=12 model.arch=llama",
 };
 
@@ -316,7 +318,6 @@ static void refused(const char *sets, const struct cadre_hardware *hw, const cha
 START_TEST(test_refused)
 {
     struct cadre_hardware half = machine, alone = machine, apart = machine;
-    refused("model.experts=2 train.precision=fp32", &machine, "experts = 2");
     refused("device.pace=0.5", &machine, "device.pace");
     refused("train.precision=fp64", &machine, "fp64");
     refused("strategy.stack=diloco:2 diloco.period=100", &machine, "100 steps");

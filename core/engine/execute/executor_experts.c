@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the executor does between the ranks with a block's experts. */
+#include "core/base/clock.h"
 #include "core/engine/execute/executor_private.h"
 
 cadre_status cadre_executor_exchange_counts(void *arg, const int32_t *mine,
@@ -7,8 +8,11 @@ cadre_status cadre_executor_exchange_counts(void *arg, const int32_t *mine,
 {
     const struct cadre_executor *exec = arg;
     const struct cadre_axis *axis = cadre_rank_plan_expert_axis(exec->config.plan);
-    return cadre_comm_gather_records(axis->comm, "rows of experts", mine, all,
-                                     (size_t)n * sizeof *mine);
+    const double begin = cadre_now_s();
+    const cadre_status rc = cadre_comm_gather_records(
+        axis->comm, "rows of experts", mine, all, (size_t)n * sizeof *mine);
+    cadre_timeline_add(exec->config.timeline, CADRE_SPAN_WAIT, axis->name, begin);
+    return rc;
 }
 
 cadre_status cadre_executor_redistribute_rows(void *arg, uint32_t point, bool backward,
