@@ -7,6 +7,7 @@
 #include "core/config/config.h"
 #include "core/plugin/stack.h"
 #include "core/run/model_setup.h"
+#include "core/tune/adapter.h"
 
 static cadre_status check_kind(const struct cadre_config *config,
                                struct cadre_error *err)
@@ -14,6 +15,36 @@ static cadre_status check_kind(const struct cadre_config *config,
     if (config->model.head == CADRE_CONFIG_CLASSIFY)
         return cadre_fail(err, CADRE_E_UNSUPPORTED,
                           "model.head = classify cannot be planned yet, expected lm");
+    if (config->tune.method == CADRE_CONFIG_TUNE_DPO ||
+        config->tune.method == CADRE_CONFIG_TUNE_QAT)
+        return cadre_fail(err, CADRE_E_UNSUPPORTED,
+                          "tune.method = %s has no formulas, expected full, lora or "
+                          "qlora; `cadre train --dry-run` has its bytes",
+                          config->tune.method == CADRE_CONFIG_TUNE_DPO ? "dpo" : "qat");
+    return CADRE_OK;
+}
+
+/* Those of the first block: the others have the same. */
+static cadre_status find_adapters(const struct cadre_model_config *config,
+                                  struct cadre_transformer *t, struct cadre_error *err)
+{
+    struct cadre_model *model;
+    t->adapter_rank = config->lora.rank;
+    if (config->lora.rank == 0)
+        return CADRE_OK;
+    CADRE_TRY(cadre_model_create(config, 0, 1, &model, err));
+    for (uint32_t i = 0; i + 1 < model->n_params; i++) {
+        const struct cadre_param *a = &model->params[i];
+        if (a->unit != 1 || a->adapts < 0 || model->params[a->adapts].adapter != (int)i)
+            continue;
+        if (t->n_adapters < CADRE_PLAN_ADAPTERS)
+            t->adapter[t->n_adapters++] = (struct cadre_plan_adapter){
+                .in = (int64_t)a->shape.dim[1],
+                .out = (int64_t)model->params[i + 1].shape.dim[0],
+                .rows = model->params[a->adapts].split == CADRE_SHARD_ROW,
+            };
+    }
+    cadre_model_destroy(model);
     return CADRE_OK;
 }
 
@@ -39,6 +70,7 @@ cadre_status cadre_plan_question_of(const struct cadre_options *options,
         return cadre_fail(err, CADRE_E_INVALID,
                           "model.vocab is 0, that of the data, which a plan does not "
                           "read: give it, --set model.vocab=N");
+    CADRE_TRY(cadre_adapter_setup(&config, options, &model, err));
     const char *sequence = cadre_options_raw(options, "tensor.sequence_parallel");
     q->transformer = (struct cadre_transformer){
         .layers = model.layers,
@@ -51,7 +83,10 @@ cadre_status cadre_plan_question_of(const struct cadre_options *options,
         .context = model.context,
         .gated = model.arch == CADRE_ARCH_LLAMA,
         .tied = model.tied,
+        .nf4 = config.tune.base == CADRE_CONFIG_BASE_NF4 ||
+               config.tune.method == CADRE_CONFIG_TUNE_QLORA,
     };
+    CADRE_TRY(find_adapters(&model, &q->transformer, err));
     q->from.global_batch = config.train.global_batch;
     q->from.micro_batch = config.train.micro_batch;
     q->from.dtype = dtypes[config.train.precision];

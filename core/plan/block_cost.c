@@ -37,19 +37,35 @@ double cadre_product_seconds(const struct cadre_hardware *hw,
                 bytes / memory_rate(hw));
 }
 
+/* Where the seconds of products are added. */
+struct sum {
+    struct cadre_block_cost *cost;
+    const struct cadre_hardware *hw;
+    enum cadre_plan_dtype dtype;
+    bool frozen; /* no gradient of the weight */
+    bool nf4; /* the weight is decoded before it is read: NF4_BYTES and its values */
+};
+#define NF4_BYTES 0.5
+
 /* Forward, the gradient of the input, and that of the weight, which is added to a sum
  * in fp32. In fp8 the rows and their gradient are read once more and written as they
  * are and transposed: 4 bytes an element. */
-static void add_product(struct cadre_block_cost *cost, const struct cadre_hardware *hw,
-                        enum cadre_plan_dtype dtype, double m, double k, double n)
+static void add_product(const struct sum *to, double m, double k, double n)
 {
-    const double forward = cadre_product_seconds(hw, dtype, (double[]){m, k, n}, 0);
+    const struct cadre_hardware *hw = to->hw;
+    struct cadre_block_cost *cost = to->cost;
+    const double decode =
+        to->nf4 ? (NF4_BYTES + width(to->dtype)) * k * n / memory_rate(hw) : 0;
+    const double forward =
+        cadre_product_seconds(hw, to->dtype, (double[]){m, k, n}, 0) + decode;
     cost->forward += forward;
     const double weight =
-        cadre_product_seconds(hw, dtype, (double[]){k, m, n}, 6 * k * n);
+        to->frozen
+            ? 0
+            : cadre_product_seconds(hw, to->dtype, (double[]){k, m, n}, 6 * k * n);
     cost->backward += forward + weight;
     cost->weight += weight;
-    if (dtype == CADRE_PLAN_FP8) {
+    if (to->dtype == CADRE_PLAN_FP8) {
         cost->forward += 4 * m * k / memory_rate(hw);
         cost->backward += 4 * m * n / memory_rate(hw);
     }
@@ -91,25 +107,49 @@ enum {
     EXPERT_FORWARD_OPS = 2,
     EXPERT_BACKWARD_OPS = 6
 };
-static void add_experts(struct cadre_block_cost *cost,
-                        const struct cadre_transformer *t,
-                        const struct cadre_candidate *c,
-                        const struct cadre_hardware *hw)
+static void add_experts(const struct sum *to, const struct cadre_transformer *t,
+                        const struct cadre_candidate *c)
 {
+    const struct cadre_hardware *hw = to->hw;
+    struct cadre_block_cost *cost = to->cost;
     const double m = (double)(c->micro_batch * t->context) / (double)c->context;
     const double h = (double)t->channels, f = (double)t->hidden;
     const double E = (double)t->experts;
     for (int64_t e = 0; e < t->experts; e++) {
-        add_product(cost, hw, c->dtype, m / E, h, (t->gated ? 2 : 1) * f);
-        add_product(cost, hw, c->dtype, m / E, f, h);
+        add_product(to, m / E, h, (t->gated ? 2 : 1) * f);
+        add_product(to, m / E, f, h);
     }
-    add_product(cost, hw, c->dtype, m, h, E);
+    add_product(to, m, h, E);
     cost->forward += m * (8 * h + 6 * E) / memory_rate(hw);
     cost->backward += m * (12 * h + 6 * E) / memory_rate(hw);
     cost->forward +=
         (EXPERTS_FORWARD_OPS + (E - 1) * EXPERT_FORWARD_OPS) * hw->device.op_us * 1e-6;
     cost->backward += (EXPERTS_BACKWARD_OPS + (E - 1) * EXPERT_BACKWARD_OPS) *
                       hw->device.op_us * 1e-6;
+}
+
+/* Beside a product of k by n: one of k by r, and one of r by n which is added to its
+ * result, in forward and for the gradient of the input. */
+enum { ADAPTER_FORWARD_OPS = 2, ADAPTER_BACKWARD_OPS = 4 };
+static void add_adapters(const struct sum *to, const struct cadre_transformer *t,
+                         const struct cadre_candidate *c)
+{
+    const double m = (double)(c->micro_batch * t->context) / (double)c->context;
+    const double r = (double)t->adapter_rank, ranks = (double)c->tensor;
+    const struct cadre_hardware *hw = to->hw;
+    const struct sum own = {to->cost, hw, to->dtype, false, false};
+    for (int i = 0; i < t->n_adapters; i++) {
+        const struct cadre_plan_adapter *a = &t->adapter[i];
+        const double in = (double)a->in / (a->rows ? ranks : 1);
+        const double out = (double)a->out / (a->rows ? 1 : ranks);
+        add_product(&own, m, in, r);
+        add_product(&own, m, r, out);
+        to->cost->forward += width(to->dtype) * m * out / memory_rate(hw);
+        to->cost->backward += width(to->dtype) * m * in / memory_rate(hw);
+    }
+    to->cost->forward += t->n_adapters * ADAPTER_FORWARD_OPS * hw->device.op_us * 1e-6;
+    to->cost->backward +=
+        t->n_adapters * ADAPTER_BACKWARD_OPS * hw->device.op_us * 1e-6;
 }
 
 /* Bytes of a token: two norms (4 h forward, 8 h backward) and two additions with
@@ -141,14 +181,16 @@ struct cadre_block_cost cadre_block_cost(const struct cadre_transformer *t,
     const double m = (double)(c->micro_batch * t->context) / (double)c->context;
     const double h = (double)t->channels, ranks = (double)c->tensor;
     const double f = (double)t->hidden;
-    add_product(&cost, hw, c->dtype, m, h, (h + 2 * cadre_transformer_kv(t)) / ranks);
-    add_product(&cost, hw, c->dtype, m, h / ranks, h);
+    const struct sum to = {&cost, hw, c->dtype, t->n_adapters > 0, t->nf4};
+    add_product(&to, m, h, (h + 2 * cadre_transformer_kv(t)) / ranks);
+    add_product(&to, m, h / ranks, h);
     if (t->experts > 0) {
-        add_experts(&cost, t, c, hw);
+        add_experts(&to, t, c);
     } else {
-        add_product(&cost, hw, c->dtype, m, h, (t->gated ? 2 : 1) * f / ranks);
-        add_product(&cost, hw, c->dtype, m, f / ranks, h);
+        add_product(&to, m, h, (t->gated ? 2 : 1) * f / ranks);
+        add_product(&to, m, f / ranks, h);
     }
+    add_adapters(&to, t, c);
     add_core(&cost, t, c, hw);
     add_rows(&cost, t, c, hw);
     cost.forward += FORWARD_OPS * hw->device.op_us * 1e-6;
@@ -167,7 +209,8 @@ struct cadre_block_cost cadre_head_cost(const struct cadre_transformer *t,
     const double n = (double)t->vocab / (double)c->tensor;
     const enum cadre_plan_dtype dtype =
         c->dtype == CADRE_PLAN_FP8 ? CADRE_PLAN_BF16 : c->dtype;
-    add_product(&cost, hw, dtype, m, (double)t->channels, n);
+    const struct sum to = {&cost, hw, dtype, t->n_adapters > 0, false};
+    add_product(&to, m, (double)t->channels, n);
     cost.forward += 12 * m * n / memory_rate(hw);
     cost.backward += 8 * m * n / memory_rate(hw);
     return cost;

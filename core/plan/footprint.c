@@ -85,6 +85,26 @@ double cadre_footprint_activations(const struct cadre_transformer *t,
             (cadre_candidate_splits(c) ? 0.5 : 0));
 }
 
+/* Of adapters alone where there are some: the frozen parameters beside them have no
+ * gradient and no states, and as nf4 4 bits, 1 for 64 of scale. */
+#define NF4_BYTES (0.5 + 1 / 64.0)
+static struct cadre_footprint states_of(const struct cadre_transformer *t,
+                                        const struct cadre_candidate *c, double blocks,
+                                        double ends, const double each[3])
+{
+    const int64_t shards = cadre_candidate_shards(c);
+    if (t->n_adapters == 0)
+        return cadre_footprint_states(blocks + ends, c->zero, shards, each);
+    const double trained = (double)cadre_candidate_stage_layers(c, t) *
+                           cadre_transformer_adapters(t, c->tensor);
+    const double frozen = blocks * (t->nf4 ? NF4_BYTES : each[0]) + ends * each[0];
+    struct cadre_footprint f = cadre_footprint_states(trained, c->zero, shards, each);
+    f.weights += frozen / (c->zero >= 3 ? (double)shards : 1);
+    if (t->nf4 && c->zero < 3) /* the block that is computed, decoded */
+        f.weights += cadre_transformer_block_weights(t) * each[0] / (double)c->tensor;
+    return f;
+}
+
 /* The head's logits in fp32 and their 16-bit copy; one block's activations where blocks
  * are computed again; the embedding is on the first stage, the head on the last. */
 struct cadre_footprint cadre_footprint(const struct cadre_transformer *t,
@@ -99,8 +119,8 @@ struct cadre_footprint cadre_footprint(const struct cadre_transformer *t,
     const double ends =
         cadre_transformer_head_weights(t) *
         ((c->pipeline == 1 || cadre_candidate_turns_back(c)) && !t->tied ? 2 : 1);
-    struct cadre_footprint f = cadre_footprint_states(
-        (blocks + ends) / (double)c->tensor, c->zero, cadre_candidate_shards(c), each);
+    struct cadre_footprint f =
+        states_of(t, c, blocks / (double)c->tensor, ends / (double)c->tensor, each);
     const bool kept_whole = hw->accounting == CADRE_ACCOUNTING_CADRE && c->zero >= 2 &&
                             cadre_candidate_micro_batches(c) > 1;
     if (kept_whole) /* zero.reduce = step keeps whole gradients until the last one */

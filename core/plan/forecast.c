@@ -37,6 +37,7 @@ struct plan {
     double layers; /* of the largest stage */
     struct cadre_block_cost block, head;
     double parameters; /* of a rank, before data parallelism */
+    double trained; /* of them, and of adapters */
 };
 
 /* Bytes of a value that ranks send each other: a parameter, a part of an activation or
@@ -170,8 +171,8 @@ static double messages_beside(const struct plan *p, double all, double each)
  * values back, once a step. What other programs do is not known. */
 static double tied_seconds(const struct plan *p)
 {
-    if (p->c->pipeline == 1 || !p->t->tied || cadre_candidate_turns_back(p->c) ||
-        p->hw->accounting != CADRE_ACCOUNTING_CADRE)
+    if (p->c->pipeline == 1 || !p->t->tied || p->t->n_adapters > 0 ||
+        cadre_candidate_turns_back(p->c) || p->hw->accounting != CADRE_ACCOUNTING_CADRE)
         return 0;
     const double n = cadre_transformer_head_weights(p->t) / (double)p->c->tensor;
     const int64_t stride =
@@ -198,7 +199,7 @@ static double replicas_seconds(const struct plan *p)
     if (c->replicas <= 1)
         return 0;
     return cadre_links_reduce(p->hw, group,
-                              gradient_bytes(p) * p->parameters / (double)shards);
+                              gradient_bytes(p) * p->trained / (double)shards);
 }
 
 /* The gradients' sum over data and context ranks, and with ZeRO the parameters' return;
@@ -211,10 +212,10 @@ static double data_seconds(const struct plan *p, double micro_seconds)
     const double width = gradient_bytes(p);
     double seconds;
     if (c->zero == 0)
-        seconds = cadre_links_reduce(p->hw, group, width * p->parameters);
+        seconds = cadre_links_reduce(p->hw, group, width * p->trained);
     else
         seconds =
-            cadre_links_gather(p->hw, group, (width + sent_bytes(p)) * p->parameters);
+            cadre_links_gather(p->hw, group, (width + sent_bytes(p)) * p->trained);
     seconds += replicas_seconds(p);
     const double hidden = fmin(seconds * p->hw->software.overlap_data, micro_seconds);
     return seconds - hidden;
@@ -235,8 +236,9 @@ static double gathers_seconds(const struct plan *p, double compute)
     const struct cadre_plan_group group = {cadre_candidate_shards(p->c), p->c->tensor};
     const double width = gradient_bytes(p);
     const bool once = p->hw->accounting == CADRE_ACCOUNTING_CADRE;
-    const double bytes =
-        (p->micro * 2 * sent_bytes(p) + (once ? 1 : p->micro) * width) * p->parameters;
+    const double adapters = p->t->n_adapters > 0 ? p->trained : 0;
+    const double bytes = p->micro * 2 * sent_bytes(p) * (p->parameters + adapters) +
+                         (once ? 1 : p->micro) * width * p->trained;
     double seconds = cadre_links_gather(p->hw, group, bytes);
     if (p->hw->software.gather_gb_s > 0)
         seconds = fmax(seconds, bytes / (p->hw->software.gather_gb_s * 1e9));
@@ -253,7 +255,7 @@ static double optimizer_seconds(const struct plan *p)
     const double n = p->c->zero ? (double)cadre_candidate_shards(p->c) : 1;
     const double given = p->hw->device.update_gb_s;
     const double memory = p->hw->device.memory_gb_s * p->hw->device.memory_efficiency;
-    return p->parameters / n * 30 / ((given > 0 ? given : memory) * 1e9);
+    return p->trained / n * 30 / ((given > 0 ? given : memory) * 1e9);
 }
 
 static double nodes_doublings(const struct plan *p)
@@ -278,6 +280,9 @@ static void prepare(struct plan *p)
                   ? 2
                   : 1)) /
         (double)p->c->tensor;
+    p->trained = t->n_adapters > 0
+                     ? p->layers * cadre_transformer_adapters(t, p->c->tensor)
+                     : p->parameters;
 }
 
 /* The slowest stage sets the pace: the last one, which has the head besides and of

@@ -25,6 +25,16 @@ double cadre_transformer_head_weights(const struct cadre_transformer *t)
     return (double)t->channels * (double)t->vocab;
 }
 
+double cadre_transformer_adapters(const struct cadre_transformer *t, int64_t ranks)
+{
+    int64_t sum = 0;
+    for (int i = 0; i < t->n_adapters; i++) {
+        const struct cadre_plan_adapter *a = &t->adapter[i];
+        sum += a->rows ? a->in / ranks + a->out : a->in + a->out / ranks;
+    }
+    return (double)(t->adapter_rank * sum);
+}
+
 double cadre_transformer_parameters(const struct cadre_transformer *t)
 {
     return (double)t->layers * cadre_transformer_block_weights(t) +

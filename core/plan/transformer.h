@@ -9,11 +9,23 @@
 
 #include "core/base/error.h"
 
+/* A low-rank adapter beside a product of a block. */
+struct cadre_plan_adapter {
+    int64_t in, out; /* of the product */
+    bool rows; /* tensor ranks divide what goes in, else what comes out */
+};
+enum { CADRE_PLAN_ADAPTERS = 8 };
+
 struct cadre_transformer {
     int64_t layers, channels, heads, kv_heads, hidden, vocab, context;
     bool gated; /* the MLP has three products (SwiGLU), else two */
     bool tied; /* embedding and head are one weight */
     int64_t experts; /* MLPs of a block, of which a token takes one; 0: a plain one */
+    /* Adapters of each block, which alone train; 0: all parameters do. */
+    int n_adapters;
+    int64_t adapter_rank;
+    struct cadre_plan_adapter adapter[CADRE_PLAN_ADAPTERS];
+    bool nf4; /* the frozen matrices of blocks are stored in 4 bits */
 };
 
 /* Channels that keys take, and values as many. [any thread] */
@@ -25,8 +37,12 @@ double cadre_transformer_kv(const struct cadre_transformer *t);
 double cadre_transformer_block_weights(const struct cadre_transformer *t);
 double cadre_transformer_head_weights(const struct cadre_transformer *t);
 
-/* Parameters of the whole model: blocks, embedding, and a head of its own unless tied.
- * [any thread] */
+/* Parameters of a block's adapters on each of `ranks` tensor ranks, which divide one of
+ * the two matrices. [any thread] */
+double cadre_transformer_adapters(const struct cadre_transformer *t, int64_t ranks);
+
+/* Parameters of the whole model without adapters: blocks, embedding, and a head of its
+ * own unless tied. [any thread] */
 double cadre_transformer_parameters(const struct cadre_transformer *t);
 
 /* FLOPs of a step of `batch` sequences as equation 3 of Narayanan et al. 2021 counts

@@ -48,16 +48,40 @@ done
 plan "$conf/plan-70b.ini" --ranks 64 --hardware "$conf/hardware/h100.ini" --top 1
 has '^ +[0-9]+  tensor 64 does not divide KV heads 8, such as '
 has '^ *1  .*tensor:'
-plan small.ini --ranks 2 --hardware "$conf/hardware/h100.ini" --set model.experts=4
-has '^forecast, not measured: 8.22e-05 B parameters, 4 experts a block, '
-has '^ +[0-9]+  tensor 2 does not divide experts, there are 4'
-! grep -qE '^ *1  .*tensor' out || fail "a stack with tensor and experts is said to run"
 # two figures of memory, and what each counts
 has '^   stack .* GiB >=  GiB asked  form  +limit  +'
 has '^ *1  .* [0-9.]+  +[0-9.]+  .*micro-batch [0-9]+, '
 has '^GiB >=: by formulas, .* not scratch, not messages$'
 has '^GiB asked: by plugins, all that a run .*, which decides whether it fits$'
 has '^76.0 GiB are there, 80 of the device less reserve_gib = 4, which neither figure counts$'
+
+# ---- experts, which tensor does not divide ----
+plan small.ini --ranks 2 --hardware "$conf/hardware/h100.ini" --set model.experts=4
+has '^forecast, not measured: 8.22e-05 B parameters, 4 experts a block, '
+has '^ +[0-9]+  tensor 2 does not divide experts, there are 4'
+! grep -qE '^ *[0-9]+  .*tensor:.*micro-batch' out || fail "a stack with tensor and experts is said to run"
+
+# ---- adapters: no gradients and states beside them, and what the plugins ask for is not less ----
+plan small.ini --ranks 1 --hardware "$conf/hardware/h100.ini" --json
+cp out full.json
+plan small.ini --ranks 1 --hardware "$conf/hardware/h100.ini" --json --set tune.method=qlora \
+    --set tune.targets=c_attn,mlp.c_proj --set tune.rank=2
+python3 - <<'END' || fail "the forecast of adapters"
+import json
+full, few = (json.load(open(f))["candidates"] for f in ("full.json", "out"))
+key = lambda c: (c["stack"], c["micro_batch"], c["recompute"], c["precision"])
+full = {key(c): c for c in full if not c["refused"]}
+for c in few:
+    if c["refused"]:
+        continue
+    other = full[key(c)]
+    assert c["bytes_at_least"]["states"] < other["bytes_at_least"]["states"] / 8, (c, other)
+    assert c["bytes_at_least"]["gradients"] < other["bytes_at_least"]["gradients"] / 8, (c, other)
+    if c.get("bytes_asked"):
+        assert c["bytes_at_least"]["total"] <= c["bytes_asked"], c
+END
+
+# ---- as JSON ----
 plan "$conf/plan-70b.ini" --ranks 1024 --hardware "$conf/hardware/h100.ini" --top 2 --json
 has '"engine": "analytic"'
 has '"measured": false'
@@ -218,6 +242,8 @@ refused "expected --tokens T" small.ini --ranks 2 "${h100[@]}" --cost
 refused "no number 'width'" small.ini --ranks 2 "${h100[@]}" --what-if link.width=+1%
 refused "FIRST below LAST" small.ini --ranks 4..2 "${h100[@]}"
 refused "is a curve alone" small.ini --ranks 1..2 "${h100[@]}" --fit
+refused "tune.method = qat has no formulas" small.ini --ranks 2 "${h100[@]}" \
+    --set tune.method=qat
 refused "more.csv|no column" --replay "$conf/plan-70b.ini"
 refused "takes a table alone" small.ini --replay rows.csv
 sed 's/bandwidth_gb_s = 50/bandwidth_gbps = 50/' "$conf/hardware/h100.ini" >wrong.ini

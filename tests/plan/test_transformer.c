@@ -9,8 +9,14 @@
 /* Meta's Llama 3.1 70B: 70,553,706,496 parameters, 1,318,912 of them norms. */
 START_TEST(parameters_of_llama_70b)
 {
-    const struct cadre_transformer t = {80,     8192, 64,   8,     28672,
-                                        128256, 8192, true, false, 0};
+    const struct cadre_transformer t = {.layers = 80,
+                                        .channels = 8192,
+                                        .heads = 64,
+                                        .kv_heads = 8,
+                                        .hidden = 28672,
+                                        .vocab = 128256,
+                                        .context = 8192,
+                                        .gated = true};
     ck_assert_double_eq(cadre_transformer_parameters(&t), 70553706496.0 - 1318912.0);
 }
 END_TEST
@@ -19,8 +25,14 @@ END_TEST
  * in 90 days. */
 START_TEST(equation_3_of_narayanan)
 {
-    const struct cadre_transformer t = {96,    12288, 96,    96,   49152,
-                                        51200, 2048,  false, true, 0};
+    const struct cadre_transformer t = {.layers = 96,
+                                        .channels = 12288,
+                                        .heads = 96,
+                                        .kv_heads = 96,
+                                        .hidden = 49152,
+                                        .vocab = 51200,
+                                        .context = 2048,
+                                        .tied = true};
     const double step = cadre_transformer_eq3(&t, 1536) / (384 * 144e12);
     ck_assert_double_eq_tol(step * 300e9 / (1536 * 2048.0) / 86400, 90, 0.5);
 }
@@ -38,6 +50,20 @@ START_TEST(experts_are_weights_and_one_is_computed)
     ck_assert_double_eq(cadre_transformer_flops(&t, 1, true) -
                             cadre_transformer_flops(&plain, 1, true),
                         1024 * 6 * 8 * router);
+}
+END_TEST
+
+/* Of 10 by 6 by tensor ranks, one matrix is divided: A (4, in) where what goes in is.
+ */
+START_TEST(adapters_are_two_thin_matrices)
+{
+    struct cadre_transformer t = small_model;
+    t.adapter_rank = 4;
+    t.n_adapters = 2;
+    t.adapter[0] = (struct cadre_plan_adapter){10, 6, false};
+    t.adapter[1] = (struct cadre_plan_adapter){6, 10, true};
+    ck_assert_double_eq(cadre_transformer_adapters(&t, 1), 2 * 4 * 16);
+    ck_assert_double_eq(cadre_transformer_adapters(&t, 2), 4 * (10 + 3) + 4 * (3 + 10));
 }
 END_TEST
 
@@ -71,6 +97,7 @@ Suite *test_suite(void)
     tcase_add_test(tc, parameters_of_llama_70b);
     tcase_add_test(tc, equation_3_of_narayanan);
     tcase_add_test(tc, experts_are_weights_and_one_is_computed);
+    tcase_add_test(tc, adapters_are_two_thin_matrices);
     tcase_add_test(tc, a_causal_mask_leaves_half_of_the_scores);
     tcase_add_test(tc, refuses_sizes_that_cannot_be);
     suite_add_tcase(s, tc);

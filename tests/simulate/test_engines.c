@@ -98,11 +98,11 @@ static double computed(const struct pair *pair)
     return pair->simulated.parts.part[CADRE_PART_COMPUTE];
 }
 
-static void near_bytes(const struct pair *pair)
+static void near_bytes(const struct pair *pair, double part)
 {
     const struct cadre_simulation *s = &pair->simulated;
     const double simulated = (double)s->rank[s->largest].memory.peak_bytes;
-    near("bytes", simulated, pair->footprint.total, 0.04);
+    near("bytes", simulated, pair->footprint.total, part);
     ck_assert_double_ge(simulated, pair->footprint.total); /* it is "at least" */
 }
 
@@ -118,7 +118,7 @@ START_TEST(a_single_rank)
     ask(&pair, "", &c);
     near("compute", computed(&pair), cause(&pair)[CADRE_PLAN_COMPUTE], 0.02);
     near("step", pair.simulated.step_s, pair.forecast.step, 0.02);
-    near_bytes(&pair);
+    near_bytes(&pair, 0.04);
     cadre_simulation_fini(&pair.simulated);
 }
 END_TEST
@@ -163,7 +163,45 @@ START_TEST(experts)
     near("compute", computed(&pair), cause(&pair)[CADRE_PLAN_COMPUTE], 0.02);
     if (_i)
         near("data", exposed(&pair, "dp"), cause(&pair)[CADRE_PLAN_DATA], 0.01);
-    near_bytes(&pair);
+    near_bytes(&pair, 0.04);
+    cadre_simulation_fini(&pair.simulated);
+}
+END_TEST
+
+/* Frozen products have no gradient of the weight; adapters have one, are all that is
+ * summed and updated, and are thin. */
+START_TEST(adapters)
+{
+    static const char *const sets[] = {
+        "tune.method=lora tune.rank=16 tune.targets=all",
+        "tune.method=qlora tune.rank=16 tune.targets=all",
+        "tune.method=lora tune.rank=16 tune.targets=all strategy.stack=ddp:4 "
+        "ddp.overlap=no ddp.bucket_mb=4096",
+        "tune.method=lora tune.rank=16 tune.targets=all strategy.stack=tensor:4",
+    };
+    struct cadre_transformer t = llama;
+    struct pair pair;
+    struct cadre_candidate c = one_rank;
+    const int64_t h = llama.channels, f = llama.hidden, kv = 1024;
+    const struct cadre_plan_adapter all[] = {
+        {h, h, false}, {h, kv, false}, {h, kv, false}, {h, h, true},
+        {h, f, false}, {h, f, false},  {f, h, true},
+    };
+    t.adapter_rank = 16;
+    t.n_adapters = 7;
+    memcpy(t.adapter, all, sizeof all);
+    t.nf4 = _i == 1;
+    c.data = _i == 2 ? 4 : 1;
+    c.tensor = _i == 3 ? 4 : 1;
+    ask_of(&pair, same_llama, &t, sets[_i], &c);
+    near("compute", computed(&pair), cause(&pair)[CADRE_PLAN_COMPUTE], 0.03);
+    /* small: the passes of the norm, which the formulas do not have, are seen in it */
+    near("optimizer", pair.simulated.parts.part[CADRE_PART_OPTIMIZER],
+         cause(&pair)[CADRE_PLAN_OPTIMIZER], 0.2);
+    if (_i == 2)
+        near("data", exposed(&pair, "dp"), cause(&pair)[CADRE_PLAN_DATA], 0.01);
+    if (c.tensor == 1) /* scratch is a larger part where nearly nothing is updated */
+        near_bytes(&pair, 0.11);
     cadre_simulation_fini(&pair.simulated);
 }
 END_TEST
@@ -183,7 +221,7 @@ START_TEST(data_parallel)
     ask(&pair, sets[_i % 2], &c);
     near("data", exposed(&pair, "dp"), cause(&pair)[CADRE_PLAN_DATA], 0.01);
     near("compute", computed(&pair), cause(&pair)[CADRE_PLAN_COMPUTE], 0.02);
-    near_bytes(&pair);
+    near_bytes(&pair, 0.04);
     cadre_simulation_fini(&pair.simulated);
 }
 END_TEST
@@ -243,6 +281,7 @@ Suite *test_suite(void)
     tcase_add_test(tc, a_single_rank);
     tcase_add_test(tc, recompute);
     tcase_add_loop_test(tc, experts, 0, 2);
+    tcase_add_loop_test(tc, adapters, 0, 4);
     tcase_add_loop_test(tc, data_parallel, 0, 4);
     tcase_add_test(tc, tensor);
     tcase_add_loop_test(tc, pipeline, 0, 3);
