@@ -85,11 +85,14 @@ static void put_setup(const struct cadre_plan_page *page, struct cadre_text *out
 {
     const struct cadre_plan_question *q = page->question;
     const struct cadre_transformer *t = &q->transformer;
-    char date[CADRE_PAGE_DATE], model[160], batch[80], ranks[128], memory[128], all[80];
-    snprintf(model, sizeof model,
-             "%.3g B parameters: %lld layers, %lld channels, %lld heads, %lld of keys",
-             cadre_transformer_parameters(t) / 1e9, (long long)t->layers,
-             (long long)t->channels, (long long)t->heads, (long long)t->kv_heads);
+    char date[CADRE_PAGE_DATE], model[224], batch[80], ranks[128], memory[128], all[80];
+    char traits[CADRE_TRANSFORMER_TRAITS];
+    cadre_transformer_traits(t, traits);
+    snprintf(
+        model, sizeof model,
+        "%.3g B parameters: %lld layers, %lld channels, %lld heads, %lld of keys%s",
+        cadre_transformer_parameters(t) / 1e9, (long long)t->layers,
+        (long long)t->channels, (long long)t->heads, (long long)t->kv_heads, traits);
     snprintf(batch, sizeof batch, "%lld samples of %lld tokens",
              (long long)q->from.global_batch, (long long)t->context);
     snprintf(ranks, sizeof ranks, "%lld x %s", (long long)q->ranks, page->hw->name);

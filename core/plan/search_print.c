@@ -123,15 +123,13 @@ bool cadre_plan_search_print(const struct cadre_plan_search *search,
                              FILE *out)
 {
     const double parameters = cadre_transformer_parameters(&question->transformer);
-    char experts[40] = "";
-    if (question->transformer.experts > 0)
-        snprintf(experts, sizeof experts, "%lld experts a block, ",
-                 (long long)question->transformer.experts);
+    char traits[CADRE_TRANSFORMER_TRAITS];
+    cadre_transformer_traits(&question->transformer, traits);
     cadre_terminal_printf(
         out,
-        "forecast, not measured: %.3g B parameters, %sglobal batch %lld of %lld "
+        "forecast, not measured: %.3g B parameters%s, global batch %lld of %lld "
         "tokens, %s, on %lld x %s",
-        parameters / 1e9, experts, (long long)question->from.global_batch,
+        parameters / 1e9, traits, (long long)question->from.global_batch,
         (long long)question->transformer.context,
         question->dtypes ? "any precision"
                          : cadre_plan_dtype_name(question->from.dtype),

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/plan/transformer.h"
 
+#include <stdio.h>
+
 double cadre_transformer_kv(const struct cadre_transformer *t)
 {
     return (double)t->channels / (double)t->heads * (double)t->kv_heads;
@@ -39,6 +41,18 @@ double cadre_transformer_parameters(const struct cadre_transformer *t)
 {
     return (double)t->layers * cadre_transformer_block_weights(t) +
            (t->tied ? 1 : 2) * cadre_transformer_head_weights(t);
+}
+
+void cadre_transformer_traits(const struct cadre_transformer *t,
+                              char out[CADRE_TRANSFORMER_TRAITS])
+{
+    out[0] = '\0';
+    if (t->experts > 0)
+        snprintf(out, CADRE_TRANSFORMER_TRAITS, ", %lld experts a block",
+                 (long long)t->experts);
+    else if (t->n_adapters > 0)
+        snprintf(out, CADRE_TRANSFORMER_TRAITS, ", adapters of rank %lld%s",
+                 (long long)t->adapter_rank, t->nf4 ? ", nf4" : "");
 }
 
 double cadre_transformer_eq3(const struct cadre_transformer *t, double batch)

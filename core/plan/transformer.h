@@ -45,6 +45,12 @@ double cadre_transformer_adapters(const struct cadre_transformer *t, int64_t ran
  * own unless tied. [any thread] */
 double cadre_transformer_parameters(const struct cadre_transformer *t);
 
+/* What its parameters do not say: ", 4 experts a block", ", adapters of rank 8, nf4";
+ * or "". [any thread] */
+enum { CADRE_TRANSFORMER_TRAITS = 64 };
+void cadre_transformer_traits(const struct cadre_transformer *t,
+                              char out[CADRE_TRANSFORMER_TRAITS]);
+
 /* FLOPs of a step of `batch` sequences as equation 3 of Narayanan et al. 2021 counts
  * them: 96 B s l h^2 (1 + s / 6h + V / 16lh), all blocks computed twice forward.
  * [any thread] */

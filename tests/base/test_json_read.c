@@ -19,6 +19,15 @@ static void *allocate(size_t bytes)
     return NULL;
 }
 
+/* Before the reader takes jansson's functions to watch them, which it does once. */
+static void allocate_all(void)
+{
+    static bool done;
+    if (!done)
+        json_set_alloc_funcs(allocate, free); /* of jansson alone */
+    done = true;
+}
+
 START_TEST(no_memory_is_told_from_bad_text)
 {
     /* longer keys than 16 bytes too: there jansson itself would crash */
@@ -28,7 +37,7 @@ START_TEST(no_memory_is_told_from_bad_text)
     struct cadre_error err = {0};
     json_t *root = NULL;
     int failed = 0;
-    json_set_alloc_funcs(allocate, free);
+    allocate_all();
     for (int k = 0; !root; k++) {
         left = k;
         cadre_status rc = cadre_json_read(good, strlen(good), "file", &root, &err);
@@ -61,12 +70,13 @@ END_TEST
 START_TEST(files_that_may_be_missing)
 {
     struct cadre_error err = {0};
-    json_set_alloc_funcs(allocate, free); /* of jansson alone */
+    allocate_all();
     left = -1;
     char *dir = test_tmpdir();
     char *good = cadre_path_join(dir, "good.json"),
          *bad_file = cadre_path_join(dir, "bad");
     json_t *root = NULL;
+    int failed = 0;
     ck_assert_int_eq(cadre_path_write_file(good, "{\"a\": 1}", 8, &err), CADRE_OK);
     ck_assert_int_eq(cadre_path_write_file(bad_file, "{\"a\":", 5, &err), CADRE_OK);
     ck_assert_int_eq(cadre_json_try_file(dir, "good.json", &root, &err), CADRE_OK);
@@ -76,10 +86,14 @@ START_TEST(files_that_may_be_missing)
     ck_assert_ptr_null(root);
     ck_assert_int_eq(cadre_json_try_file(dir, "none", &root, &err), CADRE_OK);
     ck_assert_ptr_null(root);
-    left = 1;
-    ck_assert_int_eq(cadre_json_try_file(dir, "good.json", &root, &err),
-                     CADRE_E_RESOURCE);
-    ck_assert_ptr_null(root);
+    for (int k = 0; !root; k++) {
+        left = k;
+        const cadre_status rc = cadre_json_try_file(dir, "good.json", &root, &err);
+        ck_assert_int_eq(rc, root ? CADRE_OK : CADRE_E_RESOURCE);
+        failed += !root;
+    }
+    json_decref(root);
+    ck_assert_int_gt(failed, 1);
     left = -1;
     free(bad_file);
     free(good);

@@ -66,9 +66,13 @@ plan small.ini --ranks 1 --hardware "$conf/hardware/h100.ini" --json
 cp out full.json
 plan small.ini --ranks 1 --hardware "$conf/hardware/h100.ini" --json --set tune.method=qlora \
     --set tune.targets=c_attn,mlp.c_proj --set tune.rank=2
+cp out few.json
+plan small.ini --ranks 1 --hardware "$conf/hardware/h100.ini" --set tune.method=qlora \
+    --set tune.rank=2
+has '^forecast, not measured: 3.28e-05 B parameters, adapters of rank 2, nf4, global batch '
 python3 - <<'END' || fail "the forecast of adapters"
 import json
-full, few = (json.load(open(f))["candidates"] for f in ("full.json", "out"))
+full, few = (json.load(open(f))["candidates"] for f in ("full.json", "few.json"))
 key = lambda c: (c["stack"], c["micro_batch"], c["recompute"], c["precision"])
 full = {key(c): c for c in full if not c["refused"]}
 for c in few:

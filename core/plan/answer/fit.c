@@ -47,6 +47,10 @@ static void change(enum cadre_fit_kind kind, int64_t value, struct cadre_transfo
         break;
     case CADRE_FIT_CHANNELS:
         t->hidden = (int64_t)((double)t->hidden / (double)t->channels * (double)value);
+        for (int i = 0; i < t->n_adapters; i++) {
+            t->adapter[i].in = t->adapter[i].in * value / t->channels;
+            t->adapter[i].out = t->adapter[i].out * value / t->channels;
+        }
         t->channels = value;
         t->heads = value / head;
         t->kv_heads = t->heads / group;
