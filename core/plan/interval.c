@@ -5,8 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/median.h"
 #include "core/base/memory.h"
+
+static int by_off(const void *a, const void *b)
+{
+    const struct cadre_interval_row *x = a, *y = b;
+    return (x->off > y->off) - (x->off < y->off);
+}
 
 static cadre_status take(struct cadre_intervals *out, const char *path, size_t at,
                          const int column[3], struct cadre_error *err)
@@ -48,6 +53,7 @@ cadre_status cadre_intervals_load(struct cadre_intervals *out, const char *path,
         return cadre_no_memory(err, "the errors");
     for (size_t i = 0; i < out->table.rows; i++)
         CADRE_TRY(take(out, path, i, column, err));
+    qsort(out->row, out->n, sizeof *out->row, by_off);
     return CADRE_OK;
 }
 
@@ -58,16 +64,23 @@ void cadre_intervals_fini(struct cadre_intervals *intervals)
     *intervals = (struct cadre_intervals){0};
 }
 
-/* Errors of one kind: room for as many as there are rows. */
-static size_t gather(const struct cadre_intervals *intervals, bool gathered,
-                     const char *without, double *out)
+/* Which errors are looked at. */
+struct kind {
+    bool any, gathered;
+    const char *without;
+};
+
+static bool is_of(const struct cadre_interval_row *row, const struct kind *kind)
+{
+    return kind->any || (row->gathered == kind->gathered &&
+                         !(kind->without && strcmp(row->set, kind->without) == 0));
+}
+
+static size_t count(const struct cadre_intervals *intervals, const struct kind *kind)
 {
     size_t n = 0;
-    for (size_t i = 0; i < intervals->n; i++) {
-        const struct cadre_interval_row *row = &intervals->row[i];
-        if (row->gathered == gathered && !(without && strcmp(row->set, without) == 0))
-            out[n++] = row->off;
-    }
+    for (size_t i = 0; i < intervals->n; i++)
+        n += is_of(&intervals->row[i], kind);
     return n;
 }
 
@@ -75,18 +88,17 @@ struct cadre_plan_interval cadre_interval_of(const struct cadre_intervals *inter
                                              double seconds, bool gathered,
                                              const char *without)
 {
-    struct cadre_plan_interval none = {seconds, seconds, 0};
-    double *off =
-        intervals && intervals->n ? cadre_calloc(intervals->n, sizeof *off) : NULL;
-    if (!off)
-        return none;
-    size_t n = gather(intervals, gathered, without, off);
-    if (n == 0) /* nothing is known of this kind: that of all */
-        for (n = 0; n < intervals->n; n++)
-            off[n] = intervals->row[n].off;
-    cadre_sort(off, n);
+    struct kind kind = {.gathered = gathered, .without = without};
+    if (!intervals || intervals->n == 0)
+        return (struct cadre_plan_interval){seconds, seconds, 0};
+    /* nothing is known of this kind: that of all */
+    kind.any = count(intervals, &kind) == 0;
+    const size_t n = count(intervals, &kind);
     const size_t place = (size_t)ceil(CADRE_INTERVAL_PART * (double)(n + 1));
-    const double most = off[(place < n ? place : n) - 1];
-    free(off);
+    const size_t wanted = place < n ? place : n;
+    size_t at = 0;
+    for (size_t seen = 0; (seen += is_of(&intervals->row[at], &kind)) < wanted;)
+        at++;
+    const double most = intervals->row[at].off;
     return (struct cadre_plan_interval){seconds * exp(-most), seconds * exp(most), n};
 }

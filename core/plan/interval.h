@@ -16,7 +16,7 @@ struct cadre_intervals {
         const char *set; /* borrowed from the table */
         bool gathered; /* ZeRO-3: its errors are larger, so it is a kind of its own */
         double off; /* |ln(forecast / published)| */
-    } * row;
+    } * row; /* by `off`, ascending */
     size_t n;
 };
 

@@ -27,7 +27,7 @@ static struct cadre_plan_found *append(struct searching *s,
         s->room = room;
     }
     struct cadre_plan_found *found = &out->found[out->n++];
-    *found = (struct cadre_plan_found){.candidate = *candidate};
+    *found = (struct cadre_plan_found){.candidate = *candidate, .number = out->n};
     return found;
 }
 
@@ -132,6 +132,7 @@ static cadre_status vary_dtypes(struct searching *s, struct cadre_candidate c)
     return CADRE_OK;
 }
 
+/* No two are equal: where memory lacks, qsort leaves equal ones in any order. */
 static int by_step(const void *a, const void *b)
 {
     const struct cadre_plan_found *x = a, *y = b;
@@ -140,8 +141,9 @@ static int by_step(const void *a, const void *b)
         return refused_x - refused_y;
     if (x->forecast.step != y->forecast.step)
         return x->forecast.step < y->forecast.step ? -1 : 1;
-    return (x->footprint.total > y->footprint.total) -
-           (x->footprint.total < y->footprint.total);
+    if (x->footprint.total != y->footprint.total)
+        return x->footprint.total < y->footprint.total ? -1 : 1;
+    return x->number < y->number ? -1 : x->number > y->number;
 }
 
 static cadre_status search_all(struct searching *s)

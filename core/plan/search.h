@@ -14,6 +14,7 @@
 
 struct cadre_plan_found {
     struct cadre_candidate candidate;
+    size_t number; /* in the order in which candidates are made */
     struct cadre_forecast forecast; /* zeros where refused before it was made */
     struct cadre_footprint footprint; /* likewise */
     char refused[96]; /* the first reason; "": it can run */
