@@ -7,7 +7,7 @@
 # `single` by both engines, the formulas and the simulation, and timed in rounds by `cadre compare`.
 # Prints every row, and of each engine mean and largest error beside the half-width of the measured
 # ratios, Kendall's tau over the pairs that the rounds show to differ, and the regret of the
-# forecast's first one. Needs an idle machine of 2 cores; 24 configurations in 8 rounds take 11
+# forecast's first one; of pipelines also the idle part of the schedule. Needs an idle machine of 2 cores; 24 configurations in 8 rounds take 11
 # minutes.
 . "$(dirname "$0")/lib.sh"
 cadre=${CADRE_BUILD:-$top/build}/cadre
@@ -55,21 +55,24 @@ def run(*words):
     return out.stdout
 
 def forecast(ini, hardware, stack, keys):
-    """Seconds of a step by the formulas, and by simulation."""
+    """Seconds of a step, and the idle part of a pipeline's schedule, by the formulas and by simulation."""
     ranks = "1" if stack == "single" else "2"
     plan = ["plan", ini, "--ranks", ranks, "--hardware", hardware, "--json"]
-    step = json.loads(run(*plan, "--simulate", "--set", f"strategy.stack={stack}",
-                          *(x for k, v in keys.items() for x in ("--set", f"{k}={v}"))))["step_s"]
+    seen = json.loads(run(*plan, "--simulate", "--set", f"strategy.stack={stack}",
+                          *(x for k, v in keys.items() for x in ("--set", f"{k}={v}"))))
+    idle = seen["seconds"]["bubble_s"]
+    simulated = seen["step_s"], idle / (idle + seen["seconds"]["compute_s"])
     for c in json.loads(run(*plan, "--top", "1"))["candidates"]:
         if (c["stack"] == stack and c["micro_batch"] == 2 and c["recompute"] == "none"
                 and c["zero"] == keys.get("zero.stage", 0)
                 and c["schedule"] == keys.get("pipeline.schedule")
                 and c["chunks"] == keys.get("pipeline.chunks", 1) and "step_s" in c):
-            return c["step_s"], step
+            idle = c["seconds"]["bubble"] + c["seconds"]["pipeline"]
+            return (c["step_s"], idle / (idle + c["seconds"]["compute"])), simulated
     sys.exit(f"{stack} {keys}: no forecast")
 
 print("```", flush=True)
-rows, left = [], most
+rows, idle, left = [], [], most
 for link in links:
     names = list(stacks)[:left]
     left -= len(names)
@@ -94,7 +97,9 @@ for link in links:
             print(f"{n} at {link} GB/s: not timed: {r.get('untimed') or r.get('not_ranked') or r.get('failure')}")
             continue
         ahead = forecast(ini, hardware, *stacks[n])
-        rows.append((n, link, [a / s for a, s in zip(ahead, single)], 1 / r["speedup"],
+        if stacks[n][0].startswith("pipeline"):
+            idle.append((n, link, r["bubble_fraction"], [a[1] for a in ahead]))
+        rows.append((n, link, [a[0] / s[0] for a, s in zip(ahead, single)], 1 / r["speedup"],
                      (1 / r["speedup_low"] - 1 / r["speedup_high"]) / 2
                      if r.get("speedup_low") else math.nan))
 if not rows:
@@ -131,5 +136,13 @@ def judge(name, at):
 
 judge("formulas", 0)
 judge("simulation", 1)
+print("\nidle part of a pipeline's schedule:")
+print(f"{'configuration':14} {'link':>6} {'measured':>9} {'formulas':>9} {'off':>7} {'simulated':>9} {'off':>7}")
+for n, link, m, f in idle:
+    print(f"{n:14} {link:6} {m:9.3f}" + "".join(f" {x:9.3f} {x - m:+7.3f}" for x in f))
+for i, name in enumerate(("formulas", "simulation")):
+    off = [abs(f[i] - m) for _, _, m, f in idle]
+    if off:
+        print(f"{name}: mean {sum(off) / len(off):.3f}, largest {max(off):.3f}")
 print("```")
 END

@@ -113,13 +113,14 @@ faults() {
     [ "${FAULT_ONLY:-$name}" = "$name" ] || return 0
     NAME=$name SAME=${SAME:-no} ${FAULT_LINES:+env FAULT_LINES=2} "$driver" --shim "$shim" --tmp "$tmp/faults" \
         --limit "$hang" --points "${POINTS:-$points}" --seed "${CADRE_TEST_SEED:-21}" \
-        ${FAULT_PART:+--part "$FAULT_PART"} ${KINDS:+--kinds "$KINDS"} ${ALONE:+--alone} --before "$before" --after "bash $tmp/after.sh" -- "$@" \
+        ${FAULT_PART:+--part "$FAULT_PART"} ${KINDS:+--kinds "$KINDS"} ${ALONE:+--alone} ${EVERY:+--every} --before "$before" --after "bash $tmp/after.sh" -- "$@" \
         >"$tmp/said" 2>&1 || status=$?
     grep -v ' faults of ' "$tmp/said" || true
     echo "$name: $(grep ' faults of ' "$tmp/said")"
     [ "$status" -eq 0 ] || failed=1
 }
 failed=0
+every=$([ "$points" != 0 ] || echo yes) # of short commands every call fails, not three of a stack
 : >"$tmp/faults.out"
 clear="rm -rf $tmp/r"
 files=mmap,open,read,write,sync,rename,fork,thread,socket
@@ -138,16 +139,19 @@ for rank in 0 1; do
 done
 faults zero "$clear" "${train[@]}" --set strategy.stack=zero:2 --set zero.stage=3
 faults pipeline "$clear" "${train[@]}" --set strategy.stack=pipeline:2
+faults tensor "$clear" "${train[@]}" --set strategy.stack=tensor:2
+faults hsdp "$clear" "${train[@]}" --set strategy.stack=hsdp:2,zero:2 --set train.micro_batch=1
+faults diloco "$clear" "${train[@]}" --set strategy.stack=diloco:2 --set diloco.period=2
 KINDS=$files faults resume "$base" "${train[@]}" --set checkpoint.resume=auto \
     --set train.steps=5
 faults resume-memory "$base" "${train[@]}" --set checkpoint.resume=auto --set train.steps=5
 newest=$(last base)
-SAME=yes faults inspect "$clear" "$cadre" inspect "$newest"
+EVERY=$every SAME=yes faults inspect "$clear" "$cadre" inspect "$newest"
 SAME=yes faults eval "$clear" "$cadre" eval "$tmp/tiny.ini" --from "$newest"
 SAME=yes faults generate "$clear" "$cadre" generate "$tmp/tiny.ini" --from "$newest" --prompt the --tokens 4 --seed 3
-SAME=yes faults options "$clear" "$cadre" options
-faults plugins "$clear" "$cadre" plugins
-faults report "$base" "$cadre" report "$tmp/r"
+EVERY=$every SAME=yes faults options "$clear" "$cadre" options
+EVERY=$every faults plugins "$clear" "$cadre" plugins
+EVERY=$every faults report "$base" "$cadre" report "$tmp/r"
 SAME=yes faults plan "$clear" "$cadre" plan "$tmp/tiny.ini" --ranks 4 \
     --hardware "$CADRE_SRC/conf/hardware/h100.ini"
 SAME=yes faults plan-chakra "$clear" "$cadre" plan "$tmp/tiny.ini" --ranks 2 --simulate \
