@@ -43,9 +43,9 @@ struct sum {
     const struct cadre_hardware *hw;
     enum cadre_plan_dtype dtype;
     bool frozen; /* no gradient of the weight */
-    bool nf4; /* the weight is decoded before it is read: NF4_BYTES and its values */
+    bool nf4; /* the weight is decoded before it is read */
 };
-#define NF4_BYTES 0.5
+#define CODE_BYTES 0.5 /* of a weight in nf4; what scales add is left out */
 
 /* Forward, the gradient of the input, and that of the weight, which is added to a sum
  * in fp32. In fp8 the rows and their gradient are read once more and written as they
@@ -55,7 +55,7 @@ static void add_product(const struct sum *to, double m, double k, double n)
     const struct cadre_hardware *hw = to->hw;
     struct cadre_block_cost *cost = to->cost;
     const double decode =
-        to->nf4 ? (NF4_BYTES + width(to->dtype)) * k * n / memory_rate(hw) : 0;
+        to->nf4 ? (CODE_BYTES + width(to->dtype)) * k * n / memory_rate(hw) : 0;
     const double forward =
         cadre_product_seconds(hw, to->dtype, (double[]){m, k, n}, 0) + decode;
     cost->forward += forward;

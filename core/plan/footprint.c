@@ -86,8 +86,8 @@ double cadre_footprint_activations(const struct cadre_transformer *t,
 }
 
 /* Of adapters alone where there are some: the frozen parameters beside them have no
- * gradient and no states, and as nf4 4 bits, 1 for 64 of scale. */
-#define NF4_BYTES (0.5 + 1 / 64.0)
+ * gradient and no states. 64 weights in nf4 are 32 bytes of codes and one of scale. */
+#define NF4_BYTES (33 / 64.0)
 static struct cadre_footprint states_of(const struct cadre_transformer *t,
                                         const struct cadre_candidate *c, double blocks,
                                         double ends, const double each[3])
@@ -97,7 +97,8 @@ static struct cadre_footprint states_of(const struct cadre_transformer *t,
         return cadre_footprint_states(blocks + ends, c->zero, shards, each);
     const double trained = (double)cadre_candidate_stage_layers(c, t) *
                            cadre_transformer_adapters(t, c->tensor);
-    const double frozen = blocks * (t->nf4 ? NF4_BYTES : each[0]) + ends * each[0];
+    const double stored = t->nf4 ? NF4_BYTES : each[0];
+    const double frozen = blocks * stored + ends * each[0];
     struct cadre_footprint f = cadre_footprint_states(trained, c->zero, shards, each);
     f.weights += frozen / (c->zero >= 3 ? (double)shards : 1);
     if (t->nf4 && c->zero < 3) /* the block that is computed, decoded */
