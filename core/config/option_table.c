@@ -198,9 +198,8 @@ static const struct cadre_config_key table[] = {
         "CPU cores of one rank; 0 means all cores, divided among the ranks"),
     BOOL(device, epilogues, "yes",
          "fuse biases and GELU into cublasLt's products where that is faster (GPU)"),
-    ENUM(
-        device, gemm, "auto", "auto, cadre, library",
-        "who multiplies fp32 and fp64 (CPU); auto: Cadre where it has AVX2 or AVX-512"),
+    ENUM(device, gemm, "auto", "auto, cadre, library",
+         "who multiplies matrices (CPU); auto: Cadre where it has AVX2 or AVX-512"),
     STR(device, pace, "",
         "simulate slow ranks (CPU): a fraction of full speed for each, as 1, 0.5"),
     ENUM(comm, backend, "auto", "auto, local, mpi, nccl", "how ranks communicate"),

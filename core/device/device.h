@@ -606,7 +606,9 @@ struct cadre_device {
 
 /* Who multiplies fp32 and fp64 on the CPU. */
 enum cadre_device_gemm {
-    CADRE_GEMM_AUTO, /* Cadre where the CPU has fused vector instructions */
+    /* Cadre where the CPU has fused vector instructions; oneDNN for bf16 where the CPU
+     * multiplies it faster than fp32 */
+    CADRE_GEMM_AUTO,
     CADRE_GEMM_CADRE,
     CADRE_GEMM_LIBRARY, /* oneDNN and OpenBLAS */
 };

@@ -8,10 +8,10 @@
  *     HIDDEN VOCAB TIME BATCH: the weight products alone of one training step: forward,
  * input gradient and weight gradient of each linear and of the head, one after the
  * other in a step's order, each one call on whole matrices of their own, so that memory
- * is what a step has. LIBRARY (onednn, or openblas for fp32) shares out the work among
- * its own threads. Attention's own products are left out; "attention_flops" says how
- * many they are. The bytes are the least that the rest of a step must move. */
-#include <cblas.h>
+ * is what a step has. LIBRARY (onednn, or for fp32 openblas or a shared object with
+ * cblas_sgemm, as libmkl_rt.so.2) divides the work among its own threads. Attention's
+ * own products are left out; "attention_flops" says how many they are. The bytes are
+ * the least that the rest of a step must move. */
 #include <oneapi/dnnl/dnnl.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -23,14 +23,19 @@
 
 #include "core/base/clock.h"
 #include "core/base/median.h"
+#include "tests/bench/bench_cblas.h"
 
 void omp_set_num_threads(int threads); /* libgomp's */
+char *openblas_get_corename(void);
+void openblas_set_num_threads(int threads);
+cblas_sgemm_run cblas_sgemm; /* OpenBLAS's */
 
 enum { MAX_PRODUCTS = 4096, MAX_TIMES = 4096, MAX_THREADS = 256 };
 
 /* What all products share. */
 struct library {
-    bool openblas, bf16;
+    cblas_sgemm_run *sgemm; /* NULL: oneDNN */
+    bool bf16;
     int threads;
     dnnl_engine_t engine;
     dnnl_stream_t stream;
@@ -93,10 +98,11 @@ static dnnl_memory_desc_t describe(int64_t rows, int64_t columns, bool t, bool b
     return desc;
 }
 
-static void product_init(struct product *p, const struct library *lib)
+/* False where oneDNN has no such product for this CPU. */
+static bool product_init(struct product *p, const struct library *lib)
 {
-    if (lib->openblas)
-        return;
+    if (lib->sgemm)
+        return true;
     const dnnl_memory_desc_t desc[3] = {
         describe(p->m, p->k, p->ta, lib->bf16), describe(p->k, p->n, p->tb, lib->bf16),
         describe(p->m, p->n, false, lib->bf16 && !p->wide)};
@@ -107,13 +113,15 @@ static void product_init(struct product *p, const struct library *lib)
         require(dnnl_memory_create(&p->memory[i], &desc[i], lib->engine, data[i]) ==
                     dnnl_success,
                 "oneDNN refuses memory");
-    require(dnnl_matmul_desc_init(&matmul, &desc[0], &desc[1], NULL, &desc[2]) ==
-                    dnnl_success &&
-                dnnl_primitive_desc_create(&pd, &matmul, NULL, lib->engine, NULL) ==
-                    dnnl_success &&
-                dnnl_primitive_create(&p->primitive, pd) == dnnl_success,
+    if (dnnl_matmul_desc_init(&matmul, &desc[0], &desc[1], NULL, &desc[2]) !=
+            dnnl_success ||
+        dnnl_primitive_desc_create(&pd, &matmul, NULL, lib->engine, NULL) !=
+            dnnl_success)
+        return false;
+    require(dnnl_primitive_create(&p->primitive, pd) == dnnl_success,
             "oneDNN refuses a product");
     dnnl_primitive_desc_destroy(pd);
+    return true;
 }
 
 static void product_fini(struct product *p)
@@ -125,11 +133,11 @@ static void product_fini(struct product *p)
 
 static void product_run(const struct product *p, const struct library *lib)
 {
-    if (lib->openblas) {
-        cblas_sgemm(CblasRowMajor, p->ta ? CblasTrans : CblasNoTrans,
-                    p->tb ? CblasTrans : CblasNoTrans, (blasint)p->m, (blasint)p->n,
-                    (blasint)p->k, 1.0f, p->a, (blasint)(p->ta ? p->m : p->k), p->b,
-                    (blasint)(p->tb ? p->k : p->n), 0.0f, p->c, (blasint)p->n);
+    if (lib->sgemm) {
+        lib->sgemm(CBLAS_ROWS, p->ta ? CBLAS_TRANSPOSED : CBLAS_AS_IS,
+                   p->tb ? CBLAS_TRANSPOSED : CBLAS_AS_IS, (int)p->m, (int)p->n,
+                   (int)p->k, 1.0f, p->a, (int)(p->ta ? p->m : p->k), p->b,
+                   (int)(p->tb ? p->k : p->n), 0.0f, p->c, (int)p->n);
         return;
     }
     const dnnl_exec_arg_t args[] = {{DNNL_ARG_SRC, p->memory[0]},
@@ -143,8 +151,8 @@ static void product_run(const struct product *p, const struct library *lib)
 
 static void library_init(struct library *lib)
 {
-    omp_set_num_threads(lib->openblas ? 1 : lib->threads);
-    openblas_set_num_threads(lib->openblas ? lib->threads : 1);
+    omp_set_num_threads(lib->sgemm ? 1 : lib->threads);
+    openblas_set_num_threads(lib->sgemm == cblas_sgemm ? lib->threads : 1);
     require(dnnl_engine_create(&lib->engine, dnnl_cpu, 0) == dnnl_success &&
                 dnnl_stream_create(&lib->stream, lib->engine,
                                    dnnl_stream_default_flags) == dnnl_success,
@@ -164,6 +172,7 @@ static double product_flops(const struct product *p)
     return 2.0 * (double)p->m * (double)p->n * (double)p->k;
 }
 
+/* 0 where oneDNN has no such product. */
 static double gemm_rate(int threads, int64_t n, bool bf16)
 {
     enum { REPEATS = 7 };
@@ -174,8 +183,8 @@ static double gemm_rate(int threads, int64_t n, bool bf16)
     p.a = make(n * n, bf16);
     p.b = make(n * n, bf16);
     p.c = make(n * n, false);
-    product_init(&p, &lib);
-    for (int i = 0; i < REPEATS; i++) {
+    const bool good = product_init(&p, &lib);
+    for (int i = 0; i < REPEATS && good; i++) {
         const double begin = cadre_now_s();
         product_run(&p, &lib);
         const double rate = product_flops(&p) / (cadre_now_s() - begin);
@@ -300,7 +309,7 @@ static int linears_of(const struct shape *s, struct linear out[MAX_LINEARS])
 static void add(struct step *step, struct product p)
 {
     require(step->count < MAX_PRODUCTS, "too many products");
-    product_init(&p, &step->lib);
+    require(product_init(&p, &step->lib), "oneDNN has no such product for this CPU");
     step->products[step->count++] = p;
 }
 
@@ -433,11 +442,15 @@ static void print_step(char **argv)
     const struct shape s = shape_of(argv + 4);
     const double tokens = (double)s.batch * (double)s.time;
     double flops = 0;
-    step.lib = (struct library){.openblas = strcmp(argv[0], "openblas") == 0,
-                                .bf16 = strcmp(argv[1], "bf16") == 0,
-                                .threads = atoi(argv[2])};
-    require(!step.lib.openblas || !step.lib.bf16, "openblas is asked for fp32 alone");
-    require(step.lib.threads > 0, "THREADS is 1 or more");
+    const int threads = atoi(argv[2]);
+    require(threads > 0, "THREADS is 1 or more");
+    step.lib = (struct library){.bf16 = strcmp(argv[1], "bf16") == 0,
+                                .threads = threads,
+                                .sgemm = strcmp(argv[0], "onednn") == 0 ? NULL
+                                         : strcmp(argv[0], "openblas") == 0
+                                             ? cblas_sgemm
+                                             : cblas_open(argv[0], threads)};
+    require(!step.lib.sgemm || !step.lib.bf16, "bf16 is asked of oneDNN alone");
     step_init(&step, &s);
     for (int i = 0; i < step.count; i++)
         flops += product_flops(&step.products[i]);

@@ -9,7 +9,6 @@
  * Cadre's GFLOP/s and, for each of the others, Cadre's rate over its own: the median of
  * the rounds (and quartiles). Rates move with the machine's load, ratios of a round
  * less. */
-#include <dlfcn.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,19 +17,15 @@
 #include "core/base/clock.h"
 #include "core/base/median.h"
 #include "core/device/device.h"
+#include "tests/bench/bench_cblas.h"
 
 enum { MOST_LIBRARIES = 6, MOST_ROUNDS = 99, OWN = 0, TILES = 1, CBLAS = 2 };
 enum { MOST_WAYS = CBLAS + MOST_LIBRARIES };
 
-/* of cblas.h: row-major, a number for each transposition */
-typedef void sgemm(int order, int ta, int tb, int m, int n, int k, float alpha,
-                   const float *a, int lda, const float *b, int ldb, float beta,
-                   float *c, int ldc);
-
 static struct cadre_device *device[2];
 static struct {
     const char *path;
-    sgemm *run;
+    cblas_sgemm_run *run;
 } library[MOST_LIBRARIES];
 static int threads = 1, rounds = 9, ways = CBLAS;
 static double log_ratio[MOST_WAYS];
@@ -46,24 +41,8 @@ static void require(bool good, const char *what)
 
 static void open_library(const char *path)
 {
-    static const char *const setters[] = {"openblas_set_num_threads",
-                                          "MKL_Set_Num_Threads",
-                                          "bli_thread_set_num_threads"};
-    void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (!handle)
-        fprintf(stderr, "bench_products: %s\n", dlerror());
-    require(handle != NULL, "dlopen");
-    sgemm *run;
-    *(void **)&run = dlsym(handle, "cblas_sgemm"); /* as POSIX has it */
-    require(run != NULL, "cblas_sgemm");
-    for (size_t i = 0; i < sizeof setters / sizeof *setters; i++) {
-        void (*set)(int);
-        *(void **)&set = dlsym(handle, setters[i]);
-        if (set)
-            set(threads);
-    }
     library[ways - CBLAS].path = path;
-    library[ways++ - CBLAS].run = run;
+    library[ways++ - CBLAS].run = cblas_open(path, threads);
 }
 
 static float *make(int64_t count)
@@ -77,14 +56,13 @@ static float *make(int64_t count)
 
 static void run(const struct cadre_gemm *g, int way)
 {
-    enum { ROWS = 101, AS_IS = 111, TRANSPOSED = 112 };
     if (way < CBLAS)
         require(device[way]->ops->gemm(device[way], g) == CADRE_OK, "gemm");
     else
-        library[way - CBLAS].run(ROWS, g->ta ? TRANSPOSED : AS_IS,
-                                 g->tb ? TRANSPOSED : AS_IS, (int)g->m, (int)g->n,
-                                 (int)g->k, 1, g->a, (int)g->lda, g->b, (int)g->ldb,
-                                 (float)g->beta, g->c, (int)g->ldc);
+        library[way - CBLAS].run(CBLAS_ROWS, g->ta ? CBLAS_TRANSPOSED : CBLAS_AS_IS,
+                                 g->tb ? CBLAS_TRANSPOSED : CBLAS_AS_IS, (int)g->m,
+                                 (int)g->n, (int)g->k, 1, g->a, (int)g->lda, g->b,
+                                 (int)g->ldb, (float)g->beta, g->c, (int)g->ldc);
 }
 
 /* Seconds of `calls` products in each round; one round more is not counted. */

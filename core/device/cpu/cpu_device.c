@@ -377,7 +377,9 @@ cadre_status cadre_cpu_open(const struct cadre_device_config *config,
     cpu->fixed = config->fixed;
     cpu->own = config->fixed || config->gemm == CADRE_GEMM_CADRE ||
                (config->gemm == CADRE_GEMM_AUTO && cpu->f32->product_fused);
-    cpu->multiplies_bf16 = !cpu->fixed && cadre_gemm_takes_bf16();
+    cpu->multiplies_bf16 = !cpu->fixed && (cpu->own ? config->gemm == CADRE_GEMM_AUTO &&
+                                                          cadre_gemm_gains_by_bf16()
+                                                    : cadre_gemm_takes_bf16());
     cadre_cpu_quiet_blas();
     const size_t bytes = (size_t)threads * sizeof *cpu->workers;
     CADRE_TRY_OR(cadre_pool_create(threads, cadre_gemm_thread_init, &cpu->pool, err),

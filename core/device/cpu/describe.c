@@ -35,8 +35,9 @@ void cadre_device_describe(struct cadre_text *out)
     cadre_text_printf(out, "fp32 GEMM of the library: oneDNN %d.%d.%d\n", dnnl->major,
                       dnnl->minor, dnnl->patch);
     cadre_text_printf(out, "bf16 GEMM: %s\n",
-                      cadre_gemm_takes_bf16()
-                          ? "oneDNN"
+                      cadre_gemm_gains_by_bf16() ? "oneDNN"
+                      : cadre_gemm_takes_bf16()
+                          ? "widened to fp32 (faster than this CPU's own)"
                           : "widened to fp32 (this CPU does not multiply bf16)");
     cadre_text_printf(out, "fp16 GEMM: widened to fp32\n");
     cadre_text_printf(out, "fp64 GEMM of the library: %s, running %s kernels\n",
@@ -60,8 +61,8 @@ void cadre_cpu_tuning_library(struct cadre_device *device, struct cadre_text *ou
                           instruction_set());
         return;
     }
-    cadre_text_printf(out, "%soneDNN %d.%d.%d (%s), %.*s (%s)",
+    cadre_text_printf(out, "%soneDNN %d.%d.%d (%s%s), %.*s (%s)",
                       cpu->own ? "Cadre, " : "", dnnl->major, dnnl->minor, dnnl->patch,
-                      instruction_set(), (int)(name + version), blas,
-                      openblas_get_corename());
+                      instruction_set(), cpu->multiplies_bf16 ? " and its bf16" : "",
+                      (int)(name + version), blas, openblas_get_corename());
 }

@@ -124,8 +124,10 @@ static cadre_status own_tile(const struct gemm_job *job,
     const void *b = tile->n_terms ? tile->terms[0].b : tile->b;
     const size_t bytes = cadre_own_panel_bytes(job->kernels, tile);
     cadre_own_keep(worker, b, job->serial, job->tiling.row_tiles > 1 ? bytes : 0);
-    cadre_status rc = tile->parts > 1 ? cadre_parts_product(worker, job->kernels, tile)
-                                      : cadre_own_product(worker, tile);
+    cadre_status rc = job->narrow ? cadre_half_product(&job->half, worker, tile)
+                      : tile->parts > 1
+                          ? cadre_parts_product(worker, job->kernels, tile)
+                          : cadre_own_product(worker, tile);
     cadre_own_pause(worker);
     return rc;
 }
@@ -154,10 +156,10 @@ static void gemm_tile(void *arg, int64_t index, int worker)
     tile.terms = terms;
     for (int64_t i = 0; i < g->n_terms; i++)
         terms[i] = move_term(job, &g->terms[i], row, column);
-    if (job->narrow)
-        rc = cadre_half_product(&job->half, self, &tile);
-    else if (g->k > 0 && job->own)
+    if (g->k > 0 && job->own)
         rc = own_tile(job, self, &tile);
+    else if (job->narrow)
+        rc = cadre_half_product(&job->half, self, &tile);
     else if (g->k > 0)
         rc = cadre_gemm_product(self, &tile);
     else if (!g->beta)

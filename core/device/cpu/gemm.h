@@ -19,8 +19,12 @@ void cadre_gemm_cache_destroy(struct cadre_gemm_cache *cache);
  * before cadre_gemm_product. */
 void cadre_gemm_thread_init(void);
 
-/* Does the library multiply bf16 faster than widened fp32? [any thread] */
+/* Does the CPU multiply bf16 itself? The library converts them elsewhere. [any thread]
+ */
 bool cadre_gemm_takes_bf16(void);
+/* ... faster than fp32? Of Intel's processors those after Cooper Lake do so in AMX
+ * alone: their vdpbf16ps makes half the FLOPs of fp32's multiply-add. [any thread] */
+bool cadre_gemm_gains_by_bf16(void);
 
 /* c = op(a) op(b) + beta c on the calling thread, which is `worker`; the epilogue is
  * not applied, and parts are 0 or 1, terms none. m, n, k > 0; dtype f32, f64, or bf16

@@ -4,6 +4,9 @@
 #include "core/device/cpu/gemm.h"
 
 #include <cblas.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 #include <oneapi/dnnl/dnnl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -349,12 +352,32 @@ static cadre_status product_dnnl(struct cadre_cpu_worker *worker,
     return status == dnnl_success ? CADRE_OK : refused(status, "run a matrix product");
 }
 
-/* Where the CPU multiplies bf16 itself; the library would convert them elsewhere. */
 bool cadre_gemm_takes_bf16(void)
 {
     const int isa = (int)dnnl_get_effective_cpu_isa();
     const int bf16 = (int)dnnl_cpu_isa_avx512_core_bf16;
     return (isa & bf16) == bf16;
+}
+
+/* Does this Intel processor know AVX512-FP16? It came after Cooper Lake. */
+static bool intel_with_fp16(void)
+{
+#if defined(__x86_64__)
+    enum { LEAF = 7, FP16 = 1 << 23 };
+    unsigned a, b, c, d;
+    __builtin_cpu_init();
+    return __builtin_cpu_is("intel") && __get_cpuid_count(LEAF, 0, &a, &b, &c, &d) &&
+           (d & FP16);
+#else
+    return false;
+#endif
+}
+
+bool cadre_gemm_gains_by_bf16(void)
+{
+    const int isa = (int)dnnl_get_effective_cpu_isa();
+    const int amx = (int)dnnl_cpu_isa_avx512_core_amx;
+    return cadre_gemm_takes_bf16() && ((isa & amx) == amx || !intel_with_fp16());
 }
 
 int64_t cadre_gemm_panel_width(struct cadre_cpu_worker *worker,

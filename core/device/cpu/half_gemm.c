@@ -51,7 +51,8 @@ static void widen_block(const struct cadre_half *half, float *dst, const void *s
     cadre_half_widen_rows(half, dst, from, along ? k : outer, along ? outer : k, ld);
 }
 
-/* f: the product with an f32 c; its inputs are still 16 bits. */
+/* f: the product with an f32 c; its inputs are still 16 bits. The library wants them
+ * widened. */
 static cadre_status widened_product(const struct cadre_half *half,
                                     struct cadre_cpu_worker *worker,
                                     const struct cadre_gemm *f,
@@ -59,6 +60,8 @@ static cadre_status widened_product(const struct cadre_half *half,
 {
     struct cadre_gemm g = *f;
     cadre_status rc = CADRE_OK;
+    if (half->own)
+        return cadre_own_product(worker, f);
     g.dtype = CADRE_F32;
     g.a = parts->a;
     g.b = parts->b;
@@ -68,7 +71,7 @@ static cadre_status widened_product(const struct cadre_half *half,
         g.ldb = f->tb ? g.k : f->n;
         widen_block(half, parts->a, f->a, f->ta, f->m, f->lda, first, g.k);
         widen_block(half, parts->b, f->b, !f->tb, f->n, f->ldb, first, g.k);
-        rc = half->own ? cadre_own_product(worker, &g) : cadre_gemm_product(worker, &g);
+        rc = cadre_gemm_product(worker, &g);
         g.beta = 1;
     }
     return rc;
@@ -298,7 +301,7 @@ cadre_status cadre_half_product(const struct cadre_half *half,
     const bool widened = g->dtype != CADRE_BF16 || !half->cpu->multiplies_bf16;
     struct cadre_gemm f = *g;
     struct parts parts;
-    if (!take_parts(worker, g, widened, &parts))
+    if (!take_parts(worker, g, widened && !half->own, &parts))
         return CADRE_E_RESOURCE;
     if (!g->wide) {
         f.c = parts.c;

@@ -132,6 +132,13 @@ enum cadre_product_cut {
     CADRE_CUT_STEPS, /* a is 0 where a row does not see the step */
     CADRE_CUT_EARLY_STEPS, /* the same, where steps see rows */
 };
+/* What the factors of a product are stored as: the kernel's own type, or 16 bits that
+ * are widened as they are read. */
+enum cadre_product_source {
+    CADRE_SOURCE_REAL,
+    CADRE_SOURCE_BF16,
+    CADRE_SOURCE_F16,
+};
 /* c (rows, n; ldc) = the chain of kernels_product.h, to which `from` (rows, n; ld_from)
  * is added where that is not NULL; with `adds`, c += it. A kernel does a range of rows
  * that begins at a multiple of product_group. Element (i, l) of a is a[i / that * group
@@ -143,6 +150,8 @@ struct cadre_product_args {
     int64_t seen; /* of a cut: row r sees the first seen + r columns or steps */
     const void *a, *b;
     int64_t group, row, step;
+    enum cadre_product_source
+        source; /* of a; 16 bits: step is 1, k at most OWN_BLOCK */
     void *c;
     int64_t ldc;
     const void *from;
@@ -158,6 +167,7 @@ struct cadre_product_panels {
     const void *b;
     int64_t n, k, ld;
     bool rows;
+    enum cadre_product_source source; /* of b */
 };
 /* A range of groups of rows of a, stored (k, m) with leading dimension ld: each at `to`
  * + its number * group, (k, rows of a group). */
@@ -165,6 +175,7 @@ struct cadre_product_rows {
     void *to;
     const void *a;
     int64_t m, k, ld, group;
+    enum cadre_product_source source; /* of a */
 };
 struct cadre_cast_args {
     void *dst;

@@ -9,8 +9,8 @@
 #ifndef CADRE_DEVICE_CPU_KERNELS_PRODUCT_H
 #define CADRE_DEVICE_CPU_KERNELS_PRODUCT_H
 
-#include "core/device/cpu/kernels_real.h"
-#include "core/device/cpu/kernels_transpose.h"
+#include "core/device/cpu/kernels_panels.h"
+#include "core/device/cpu/own_product.h"
 
 #if defined(__AVX2__)
 #include <immintrin.h>
@@ -23,7 +23,7 @@ typedef real block_vector __attribute__((vector_size(VECTOR_BYTES), may_alias));
 /* The processors that have these vectors fuse multiplication and addition. */
 #if defined(__AVX512F__)
 #define FUSED
-enum { ROWS = 8, FUSES = 1 };
+enum { FUSES = 1 };
 #if CADRE_REAL_BITS == 64
 #define CHAIN(a, b, sum) _mm512_fmadd_pd(_mm512_set1_pd(a), b, sum)
 #else
@@ -31,7 +31,7 @@ enum { ROWS = 8, FUSES = 1 };
 #endif
 #elif defined(__AVX2__)
 #define FUSED __attribute__((target("avx2,fma")))
-enum { ROWS = 4, FUSES = 1 };
+enum { FUSES = 1 };
 #if CADRE_REAL_BITS == 64
 #define CHAIN(a, b, sum) _mm256_fmadd_pd(_mm256_set1_pd(a), b, sum)
 #else
@@ -39,21 +39,12 @@ enum { ROWS = 4, FUSES = 1 };
 #endif
 #else
 #define FUSED
-enum { ROWS = 4, FUSES = 0 };
+enum { FUSES = 0 };
 #define CHAIN(a, b, sum) ((a) * (b) + (sum))
 #endif
 
 /* Steps of the inner dimension from a panel's load to its use. */
 enum { AHEAD = 8 };
-
-/* Vectors of the panel that begins `left` columns before the last: three, the fewest
- * loads a product, where no single one is left over, which takes about as long as two.
- */
-INLINE int panel_vectors(int64_t left)
-{
-    const int64_t vectors = (left + WIDTH - 1) / WIDTH;
-    return vectors == 4 ? 2 : vectors < 3 ? (int)vectors : 3;
-}
 
 /* A block: `rows` rows from `a` on, times the panel at `b`, of which `columns` count.
  * The last of fewer rows is computed more than once. */
@@ -163,97 +154,59 @@ INLINE struct block rows_block(const struct cadre_product_args *p, int64_t i,
     return o;
 }
 
+/* A group of rows, widened. */
+struct wide_rows {
+    _Alignas(64) real at[ROWS][CADRE_OWN_BLOCK];
+};
+
+INLINE void widen_rows(const struct cadre_product_args *p, int64_t i, int64_t rows,
+                       struct wide_rows *to)
+{
+    const uint16_t *from = (const uint16_t *)p->a + i / ROWS * p->group;
+    for (int64_t r = 0; r < rows; r++)
+        load_run(to->at[r], from + r * p->row, p->source, p->k);
+}
+
+/* ---- products ---- */
+
+/* The group of rows from i on. */
+static void product_group(const struct cadre_product_args *p, int64_t i, int64_t rows)
+{
+    int64_t width, columns, skipped;
+    struct block o = rows_block(p, i, rows, &columns, &skipped);
+    const real *panel = p->b;
+    for (int64_t column = 0; column < columns; column += width) {
+        const int vectors = panel_vectors(p->n - column);
+        width = (int64_t)vectors * WIDTH;
+        o.b = panel + skipped * width;
+        o.columns = p->n - column < width ? p->n - column : width;
+        o.at = i * p->ldc + column;
+        o.at_from = i * p->ld_from + column;
+        if (vectors == 1)
+            block1(p, &o);
+        else if (vectors == 2)
+            block2(p, &o);
+        else
+            block3(p, &o);
+        panel += p->depth * width;
+    }
+}
+
 /* Rows outside, panels inside: a block's rows stay in the first cache while the panels,
  * which the second cache holds, come in order. */
 static void product(const void *args, int64_t begin, int64_t end)
 {
     const struct cadre_product_args *p = args;
+    struct cadre_product_args widened = *p;
+    struct wide_rows wide;
+    widened.a = wide.at;
+    widened.group = 0;
+    widened.row = CADRE_OWN_BLOCK;
     for (int64_t i = begin; i < end; i += ROWS) {
-        int64_t width, columns, skipped;
         const int64_t rows = end - i < ROWS ? end - i : ROWS;
-        struct block o = rows_block(p, i, rows, &columns, &skipped);
-        const real *panel = p->b;
-        for (int64_t column = 0; column < columns; column += width) {
-            const int vectors = panel_vectors(p->n - column);
-            width = (int64_t)vectors * WIDTH;
-            o.b = panel + skipped * width;
-            o.columns = p->n - column < width ? p->n - column : width;
-            o.at = i * p->ldc + column;
-            o.at_from = i * p->ld_from + column;
-            if (vectors == 1)
-                block1(p, &o);
-            else if (vectors == 2)
-                block2(p, &o);
-            else
-                block3(p, &o);
-            panel += p->depth * width;
-        }
-    }
-}
-
-/* A panel of n columns of b, stored by columns. */
-static void panel_of_rows(const struct cadre_product_panels *p, real *to, const real *b,
-                          int64_t n, int64_t width)
-{
-    for (int64_t l = 0; l < p->k; l += WIDTH) {
-        const int64_t left = p->k - l;
-        for (int64_t j = 0; j < n; j += WIDTH) {
-            if (left >= WIDTH && n - j >= WIDTH) {
-                transpose_square(to + l * width + j, width, b + j * p->ld + l, p->ld);
-                continue;
-            }
-            for (int64_t i = j; i < n && i < j + WIDTH; i++)
-                for (int64_t at = l; at < p->k && at < l + WIDTH; at++)
-                    to[at * width + i] = b[i * p->ld + at];
-        }
-    }
-}
-
-/* The same, stored by rows. */
-static void panel_of_columns(const struct cadre_product_panels *p, real *to,
-                             const real *b, int64_t n, int64_t width)
-{
-    for (int64_t l = 0; l < p->k; l++, to += width, b += p->ld) {
-        if (n < width) {
-            memcpy(to, b, (size_t)n * sizeof *to);
-            continue;
-        }
-        for (int64_t j = 0; j < width; j += WIDTH)
-            *(real_vector *)(to + j) = *(const real_vector *)(b + j);
-    }
-}
-
-static void product_panels(const void *args, int64_t begin, int64_t end)
-{
-    const struct cadre_product_panels *p = args;
-    int64_t width;
-    for (int64_t column = begin; column < end; column += width) {
-        width = (int64_t)panel_vectors(p->n - column) * WIDTH;
-        const int64_t n = p->n - column < width ? p->n - column : width;
-        real *to = (real *)p->to + column * p->k;
-        const real *b = (const real *)p->b + (p->rows ? column * p->ld : column);
-        if (n < width)
-            memset(to, 0, (size_t)(p->k * width) * sizeof *to);
-        if (p->rows)
-            panel_of_rows(p, to, b, n, width);
-        else
-            panel_of_columns(p, to, b, n, width);
-    }
-}
-
-/* Groups [begin, end) of ROWS rows of a, which is stored (k, m): element (i, l) of one
- * lies at l * ROWS + i. */
-static void product_rows(const void *args, int64_t begin, int64_t end)
-{
-    const struct cadre_product_rows *p = args;
-    const int64_t whole = p->m / ROWS < end ? p->m / ROWS : end;
-    for (int64_t l = 0; l < p->k; l++) {
-        const real *a = (const real *)p->a + l * p->ld;
-        real *to = (real *)p->to + begin * p->group + l * ROWS;
-        for (int64_t i = begin; i < whole; i++, to += p->group)
-            memcpy(to, a + i * ROWS, ROWS * sizeof *to);
-        if (whole < end)
-            memcpy(to, a + whole * ROWS, (size_t)(p->m - whole * ROWS) * sizeof *to);
+        if (p->source != CADRE_SOURCE_REAL)
+            widen_rows(p, i, rows, &wide);
+        product_group(p->source == CADRE_SOURCE_REAL ? p : &widened, i, rows);
     }
 }
 

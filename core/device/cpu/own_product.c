@@ -20,7 +20,10 @@ struct own_run {
     struct cadre_cpu_worker *worker;
     const struct cadre_cpu_kernels *kernels;
     const struct cadre_gemm *g;
-    int64_t element, columns; /* columns: n filled up to whole panels */
+    enum cadre_product_source source; /* of a and b */
+    int64_t stored,
+        element; /* bytes of an element of a and b, and of what is computed */
+    int64_t columns; /* n filled up to whole panels */
     int64_t done; /* steps of k */
     char *panels, *a, *sums;
 };
@@ -31,7 +34,12 @@ static struct own_run run_of(const struct cadre_cpu_kernels *kernels,
     const int64_t lanes = kernels->product_lanes;
     return (struct own_run){.kernels = kernels,
                             .g = g,
-                            .element = (int64_t)cadre_dtype_bytes(g->dtype),
+                            .source = g->dtype == CADRE_BF16  ? CADRE_SOURCE_BF16
+                                      : g->dtype == CADRE_F16 ? CADRE_SOURCE_F16
+                                                              : CADRE_SOURCE_REAL,
+                            .stored = (int64_t)cadre_dtype_bytes(g->dtype),
+                            .element =
+                                (int64_t)cadre_dtype_bytes(cadre_dtype_wide(g->dtype)),
                             .columns = (g->n + lanes - 1) / lanes * lanes};
 }
 
@@ -81,7 +89,8 @@ static const void *panels_of(const struct own_run *run,
                                               .n = run->g->n,
                                               .k = k,
                                               .ld = term->ldb,
-                                              .rows = term->tb};
+                                              .rows = term->tb,
+                                              .source = run->source};
     run->kernels->product_panels(&args, 0, run->g->n);
     if (keep) {
         kept->panels[kept->n].b = b;
@@ -137,18 +146,20 @@ static void set_factor(const struct own_run *run, const struct cadre_gemm_term *
     const struct cadre_gemm *g = run->g;
     const char *a = term->a;
     if (!g->ta) {
-        args->a = a + first * run->element;
+        args->a = a + first * run->stored;
+        args->source = run->source;
         args->row = term->lda;
         args->group = run->kernels->product_group * term->lda;
         args->step = 1;
         return;
     }
     const struct cadre_product_rows rows = {.to = run->a,
-                                            .a = a + first * term->lda * run->element,
+                                            .a = a + first * term->lda * run->stored,
                                             .m = g->m,
                                             .k = args->k,
                                             .ld = term->lda,
-                                            .group = group_size(run, args->k)};
+                                            .group = group_size(run, args->k),
+                                            .source = run->source};
     run->kernels->product_rows(&rows, 0, groups_of(run));
     args->a = run->a;
     args->row = 1;
@@ -176,7 +187,7 @@ static void run_term(struct own_run *run, const struct cadre_gemm_term *term)
         }
         set_factor(run, term, first, &args);
         const char *b = term->b;
-        b += first * (term->tb ? 1 : term->ldb) * run->element;
+        b += first * (term->tb ? 1 : term->ldb) * run->stored;
         args.b = panels_of(run, term, b, k);
         run->kernels->product(&args, 0, g->m);
         run->done += k;

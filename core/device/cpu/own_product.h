@@ -28,7 +28,8 @@ struct cadre_own_kept {
     } panels[CADRE_OWN_KEPT];
 };
 
-/* As cadre_gemm_product (gemm.h), terms too; f32 and f64. */
+/* As cadre_gemm_product (gemm.h), terms too; f32, f64, and 16 bits with an f32 c, which
+ * are widened as they are read. */
 cadre_status cadre_own_product(struct cadre_cpu_worker *worker,
                                const struct cadre_gemm *gemm);
 
