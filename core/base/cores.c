@@ -40,8 +40,8 @@ static void limit_by(const char *folder, int version, void *context)
     snprintf(path, sizeof path, "%s/cpu.cfs_period_us", folder);
     if (version == 1)
         limited = limited && read_numbers(path, &period, &none);
-    if (limited && quota > 0 && period > 0)
-        *least = fmin(*least, quota / period);
+    if (limited && quota > 0 && period > 0 && quota / period < *least)
+        *least = quota / period;
 }
 
 double cadre_cores_quota(const char *root)
@@ -51,16 +51,53 @@ double cadre_cores_quota(const char *root)
     return least;
 }
 
+/* No more than the whole cores of a limit: half a core more would hold all of them up.
+ */
+static int within_quota(long cores)
+{
+    const double quota = cadre_cores_quota("");
+    if (quota < (double)cores)
+        cores = (long)quota;
+    return cores > 1 ? (int)cores : 1;
+}
+
 int cadre_cores(void)
 {
     cpu_set_t set;
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    const double quota = cadre_cores_quota("");
     if (sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 0)
         cores = CPU_COUNT(&set);
-    if (quota < (double)cores)
-        cores = (long)quota; /* half a core more would hold all of them up */
-    return cores > 1 ? (int)cores : 1;
+    return within_quota(cores);
+}
+
+int cadre_cores_physical(void)
+{
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) != 0)
+        return cadre_cores();
+    return within_quota(cadre_cores_of(&set, ""));
+}
+
+/* The lowest hardware thread of a core, itself where the kernel does not say. */
+static size_t first_of_core(const char *root, int cpu)
+{
+    char path[512];
+    double first, none;
+    snprintf(path, sizeof path,
+             "%s/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", root,
+             cpu);
+    const bool known = read_numbers(path, &first, &none);
+    return known && first >= 0 && first < CPU_SETSIZE ? (size_t)first : (size_t)cpu;
+}
+
+int cadre_cores_of(const cpu_set_t *set, const char *root)
+{
+    cpu_set_t cores;
+    CPU_ZERO(&cores);
+    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
+        if (CPU_ISSET((size_t)cpu, set))
+            CPU_SET(first_of_core(root, cpu), &cores);
+    return CPU_COUNT(&cores);
 }
 
 static bool parse_core(const char **text, long *out)

@@ -5,9 +5,18 @@
 #include <sched.h>
 #include <stdbool.h>
 
-/* Cores that this process may run on, at least 1: of its affinity, and no more than the
- * whole ones of a limit of CPU time. [any thread] */
+/* CPUs that this process may run on, at least 1: of its affinity, and no more than the
+ * whole ones of a limit of CPU time. Hardware threads of a core count each. [any
+ * thread] */
 int cadre_cores(void);
+
+/* The same, where hardware threads of a core count once: they share its vector units,
+ * so that products gain nothing by more. [any thread] */
+int cadre_cores_physical(void);
+
+/* How many cores the CPUs of a set belong to. Files are looked for below `root`, "" but
+ * in tests; a CPU of which they say nothing is a core. [any thread] */
+int cadre_cores_of(const cpu_set_t *set, const char *root);
 
 /* The limit of CPU time, in cores, that the cgroups of this process have: cpu.max (v2)
  * or cpu.cfs_quota_us (v1); infinite without one. Files are looked for below `root`, ""

@@ -77,8 +77,12 @@ static void look_at_cpu(struct findings *f)
     double memory = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
     const double quota = cadre_cores_quota("");
     cpu_model(model, sizeof model);
-    note(f, "cpu", "yes", "%s, %ld cores online, %d of them for this process", model,
+    note(f, "cpu", "yes", "%s, %ld CPUs online, %d of them for this process", model,
          online, mine);
+    if (mine > 0 && cadre_cores_of(&allowed, "") < mine)
+        note(f, "cpu", "yes",
+             "they are hardware threads of %d cores (device.threads = 0)",
+             cadre_cores_of(&allowed, ""));
     if (quota < mine)
         note(f, "cpu", "warning",
              "a limit of CPU time (cgroup) leaves %.3g cores, used as %d", quota,

@@ -195,7 +195,7 @@ static const struct cadre_config_key table[] = {
     ENUM(device, kind, "auto", "auto, cpu, cuda",
          "device that computes; auto: a GPU if there is one"),
     I64(device, threads, "1", 0, 4096,
-        "CPU cores of one rank; 0 means all cores, divided among the ranks"),
+        "CPU cores of one rank; 0: all cores, divided among the ranks"),
     BOOL(device, epilogues, "yes",
          "fuse biases and GELU into cublasLt's products where that is faster (GPU)"),
     ENUM(device, gemm, "auto", "auto, cadre, library",

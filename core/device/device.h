@@ -509,7 +509,8 @@ struct cadre_device_ops {
     cadre_status (*scale)(struct cadre_device *, uint32_t dtype, void *x, int64_t count,
                           double by);
     /* out = a + b, one rounding per element; out may be a or b. i32 too. On a device
-     * whose ops are synchronous: [any thread] */
+     * whose ops are synchronous: [any thread], and by the calling one alone; axpby with
+     * factors of 1 has the same bits and uses all of the device's */
     cadre_status (*tree_add)(struct cadre_device *, uint32_t dtype, void *out,
                              const void *a, const void *b, int64_t count);
     /* out = the larger of a and b, NaN where one is; out may be a or b. i32 and u8 too.

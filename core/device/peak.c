@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/cores.h"
 #include "core/tensor/dtype.h"
 
 /* ---- GPUs ---- */
@@ -150,7 +151,7 @@ static bool read_number(const char *root, int thread, const char *name, double *
 /* GHz; turbo where the kernel tells it. */
 static double clock_of(const char *root, const struct cpu *cpu, const char **kind)
 {
-    double khz;
+    double khz = 0;
     if (read_number(root, 0, "cpufreq/cpuinfo_max_freq", &khz) && khz > 0) {
         *kind = "highest";
         return 1e-6 * khz;
@@ -183,22 +184,10 @@ void cadre_peak_core(uint32_t dtype, const char *root, struct cadre_peak *out)
     }
 }
 
-/* The lowest hardware thread of a core, itself where the kernel does not say. */
-static size_t first_of_core(const char *root, int thread)
-{
-    double first;
-    bool known = read_number(root, thread, "topology/thread_siblings_list", &first);
-    return known && first >= 0 && first < CPU_SETSIZE ? (size_t)first : (size_t)thread;
-}
-
 double cadre_peak_core_share(const char *root)
 {
-    cpu_set_t allowed, cores;
-    CPU_ZERO(&cores);
+    cpu_set_t allowed;
     if (sched_getaffinity(0, sizeof allowed, &allowed) != 0)
         return 1;
-    for (int thread = 0; thread < CPU_SETSIZE; thread++)
-        if (CPU_ISSET((size_t)thread, &allowed))
-            CPU_SET(first_of_core(root, thread), &cores);
-    return (double)CPU_COUNT(&cores) / CPU_COUNT(&allowed);
+    return (double)cadre_cores_of(&allowed, root) / CPU_COUNT(&allowed);
 }

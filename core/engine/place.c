@@ -105,7 +105,7 @@ void cadre_places_count_threads(struct cadre_places *places)
         int together = 0;
         for (int o = 0; o < places->ranks; o++)
             together += CPU_EQUAL(&places->rank[o].cpus, &mine->cpus);
-        mine->threads = CPU_COUNT(&mine->cpus) / together;
+        mine->threads = cadre_cores_of(&mine->cpus, "") / together;
         if (mine->threads == 0)
             mine->threads = 1;
     }

@@ -85,7 +85,7 @@ static cadre_status add(const struct cadre_store *store,
     void *to = cadre_store_opt_grad(store, owner);
     const char *at = from.data;
     at += (own.begin - from.begin) * store->wide_bytes;
-    return device->ops->tree_add(device, store->wide, to, to, at, (int64_t)own.count);
+    return device->ops->axpby(device, store->wide, 1, at, 1, to, (int64_t)own.count);
 }
 
 cadre_status cadre_tied_add(const struct cadre_store *store,

@@ -21,9 +21,9 @@ cadre_status cadre_planes_sum(const struct cadre_unit *unit,
     for (int64_t step = 1; step < planes->n; step *= 2)
         for (int64_t i = 0; i + step < planes->n; i += 2 * step) {
             void *to = cadre_plane_at(unit, planes, i);
-            CADRE_TRY(unit->ops->tree_add(unit->device, wide, to, to,
-                                          cadre_plane_at(unit, planes, i + step),
-                                          planes->rows * planes->columns));
+            CADRE_TRY(unit->ops->axpby(unit->device, wide, 1,
+                                       cadre_plane_at(unit, planes, i + step), 1, to,
+                                       planes->rows * planes->columns));
         }
     *sum = planes->shared ? all : planes->data;
     if (!planes->shared)
@@ -37,7 +37,7 @@ cadre_status cadre_planes_give(const struct cadre_unit *unit, void *dst,
                                const void *sum, int64_t count, int beta)
 {
     if (beta)
-        return unit->ops->tree_add(unit->device, cadre_dtype_wide(unit->dtype), dst,
-                                   dst, sum, count);
+        return unit->ops->axpby(unit->device, cadre_dtype_wide(unit->dtype), 1, sum, 1,
+                                dst, count);
     return unit->ops->copy(unit->device, dst, sum, (size_t)count * unit->wide);
 }

@@ -245,18 +245,19 @@ static void make_training(struct cadre_spec *spec)
 
 /* ---- ranks ---- */
 
-/* The cores that this process may use, divided among the ranks of this machine, at
- * least one each. A launcher that binds ranks has divided them already: then this rank
- * has at most its share of the machine, and takes all of it. */
+/* The cores that this process may use, each counted once whatever its hardware threads,
+ * divided among the ranks of this machine, at least one each. A launcher that binds
+ * ranks has divided them already: then this rank has at most its share of the machine,
+ * and takes all of it. */
 static int default_threads(const struct cadre_spec *spec,
                            const struct cadre_spec_request *request)
 {
-    int own = cadre_cores(), ranks = spec->run.ranks, share = own / ranks;
+    int own = cadre_cores_physical(), ranks = spec->run.ranks, share = own / ranks;
     if (request->local_ranks > 0) {
         cpu_set_t job;
         const double quota = cadre_cores_quota(""); /* of all of them, mostly */
         cadre_cores_job(&job);
-        share = (int)fmin(quota, CPU_COUNT(&job)) / request->local_ranks;
+        share = (int)fmin(quota, cadre_cores_of(&job, "")) / request->local_ranks;
     }
     share = share < own ? share : own;
     return share > 1 ? share : 1;

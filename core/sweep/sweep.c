@@ -268,7 +268,8 @@ static int threads_of(const struct cadre_sweep_instance *instance,
                       const struct cadre_spec *spec)
 {
     const int64_t wanted = spec->config.device.threads;
-    const int cores = instance->pinned ? CPU_COUNT(&instance->cpus) : cadre_cores();
+    const int cores =
+        instance->pinned ? cadre_cores_of(&instance->cpus, "") : cadre_cores_physical();
     const int share = cores / spec->run.ranks;
     return wanted ? (int)wanted : share > 1 ? share : 1;
 }

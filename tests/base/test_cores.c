@@ -108,11 +108,36 @@ START_TEST(a_limit_of_cpu_time)
 }
 END_TEST
 
+/* CPUs 0 and 2 are one core, 1 and 3 another; of 4 and 5 nothing is known. */
+START_TEST(hardware_threads_of_a_core_count_once)
+{
+    static const char *const siblings[] = {"0,2\n", "1,3\n", "0,2\n", "1,3\n"};
+    char *root = test_tmpdir(), path[512], name[96];
+    cpu_set_t set;
+    for (int cpu = 0; cpu < 4; cpu++) {
+        snprintf(name, sizeof name, "sys/devices/system/cpu/cpu%d/topology", cpu);
+        ck_assert_int_eq(cadre_path_make_dirs(put_path(path, root, name), NULL),
+                         CADRE_OK);
+        test_file_put(path, "thread_siblings_list", siblings[cpu],
+                      strlen(siblings[cpu]));
+    }
+    ck_assert(cadre_cores_parse("0-3", &set));
+    ck_assert_int_eq(cadre_cores_of(&set, root), 2);
+    ck_assert(cadre_cores_parse("1-5", &set));
+    ck_assert_int_eq(cadre_cores_of(&set, root), 4);
+    ck_assert(cadre_cores_parse("2", &set));
+    ck_assert_int_eq(cadre_cores_of(&set, root), 1);
+    ck_assert_int_le(cadre_cores_physical(), cadre_cores());
+    test_tmpdir_destroy(root);
+}
+END_TEST
+
 Suite *test_suite(void)
 {
     Suite *s = suite_create("cores");
     TCase *tc = tcase_create("cores");
     tcase_add_test(tc, cores_are_those_allowed);
+    tcase_add_test(tc, hardware_threads_of_a_core_count_once);
     tcase_add_test(tc, lists_are_read);
     tcase_add_test(tc, a_job_has_more_than_its_process);
     tcase_add_loop_test(tc, a_limit_of_cpu_time, 0,

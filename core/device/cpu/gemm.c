@@ -29,7 +29,7 @@ static const struct limits panel_tiles = {512, 384, 12, (int64_t)16 << 20, 128, 
 
 /* Tiles of Cadre's own products change no bit: there are as few as the threads need.
  * A block of k of the columns' panels stays in the second cache. */
-static const struct limits own_tiles = {512, 384, 1, (int64_t)4 << 20, 32, 64};
+static const struct limits own_tiles = {512, 384, 1, (int64_t)1 << 20, 32, 64};
 
 /* The tiles of a product: fixed by its shape. */
 struct tiling {

@@ -241,9 +241,9 @@ static cadre_status carry(const struct cadre_accumulation *accumulation, uint32_
     for (int l = 0; bits >> l; l++) {
         if (!(bits >> l & 1u))
             continue;
-        CADRE_TRY(accumulation->device->ops->tree_add(
-            accumulation->device, accumulation->store->wide, target,
-            accumulation->level[l] + accumulation->offset[param], target,
+        CADRE_TRY(accumulation->device->ops->axpby(
+            accumulation->device, accumulation->store->wide, 1,
+            accumulation->level[l] + accumulation->offset[param], 1, target,
             (int64_t)count));
     }
     return CADRE_OK;
@@ -298,8 +298,8 @@ cadre_status cadre_accumulation_add(struct cadre_accumulation *accumulation,
     if (own.count == 0)
         return CADRE_OK;
     if (!accumulation->exact && i > 0)
-        return device->ops->tree_add(device, store->wide, sum, sum, part,
-                                     (int64_t)own.count);
+        return device->ops->axpby(device, store->wide, 1, part, 1, sum,
+                                  (int64_t)own.count);
     char *target =
         accumulation->exact && !last
             ? accumulation->level[lowest_zero_bit(i)] + accumulation->offset[param]
