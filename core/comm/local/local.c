@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core/base/cores.h"
 #include "core/comm/local/private.h"
 
 static const struct cadre_comm_backend backend;
@@ -192,6 +193,7 @@ cadre_status cadre_local_open(struct cadre_local_segment *segment, int rank,
     me->segment = segment;
     me->shared = &s->ranks[rank];
     me->direct = !s->config.processes;
+    me->spins = s->config.size <= cadre_cores();
     struct local_comm *c = comm_create(me, local_at(segment, s->world), rank);
     if (!c) {
         rank_destroy(me);

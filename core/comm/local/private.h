@@ -29,7 +29,9 @@ struct local_split {
 typedef cadre_status (*local_run)(struct local_queue *queue,
                                   const struct cadre_comm_op *op);
 
-/* One ordered queue and its thread, which starts with the first operation. */
+/* One ordered queue and its thread, which starts with the first operation. A caller
+ * that waits for an operation runs it itself where the thread has not begun yet:
+ * threads that sleep take longer to wake than most operations do. */
 struct local_queue {
     uint64_t id;
     struct local_comm *comm; /* invalid after `stop` */
@@ -41,6 +43,9 @@ struct local_queue {
     uint64_t failed_from; /* first sequence number that failed, 0 for none */
     cadre_status status; /* of failed_from */
     bool started;
+    bool busy; /* the first operation is being run */
+    bool by_caller; /* by a thread that waits for it */
+    int waiting; /* threads that sleep until an operation ends */
     _Atomic bool stop;
     pthread_t thread;
     /* worker stream of op->device, for the thread only; NULL until used, as is the
@@ -55,6 +60,7 @@ struct local_rank {
     struct cadre_local_segment *segment;
     struct shared_rank *shared;
     bool direct; /* ranks share an address space */
+    bool spins; /* for a short while: each rank of the machine may have a core */
     pthread_mutex_t lock; /* queues, note */
     struct local_note note;
     _Atomic(struct local_queue *) queues[LOCAL_MAX_QUEUES];

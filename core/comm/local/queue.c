@@ -62,6 +62,28 @@ static cadre_status run_head(struct local_queue *q)
         (unsigned long long)op->sequence, cadre_comm_op_label(op));
 }
 
+/* Runs and removes the first operation; the lock is held before and after. */
+static void take_head(struct local_queue *q, bool by_caller)
+{
+    q->busy = true;
+    q->by_caller = by_caller;
+    pthread_mutex_unlock(&q->lock);
+    cadre_status rc = run_head(q);
+    pthread_mutex_lock(&q->lock);
+    struct local_op *op = q->head;
+    q->head = op->next;
+    q->busy = false;
+    if (rc == CADRE_OK) {
+        q->completed = op->base.sequence;
+    } else {
+        q->failed_from = op->base.sequence;
+        q->status = rc;
+    }
+    free(op);
+    if (q->waiting > 0 || rc != CADRE_OK || (by_caller && q->head))
+        pthread_cond_broadcast(&q->changed);
+}
+
 static void *queue_main(void *arg)
 {
     struct local_queue *q = arg;
@@ -69,23 +91,11 @@ static void *queue_main(void *arg)
                        q->comm->me->segment->shared->config.size);
     pthread_mutex_lock(&q->lock);
     while (!q->failed_from) {
-        while (!q->head && !atomic_load(&q->stop))
+        while ((!q->head || q->busy) && !q->failed_from && !atomic_load(&q->stop))
             pthread_cond_wait(&q->changed, &q->lock);
-        if (atomic_load(&q->stop))
+        if (q->failed_from || atomic_load(&q->stop))
             break;
-        pthread_mutex_unlock(&q->lock);
-        cadre_status rc = run_head(q);
-        pthread_mutex_lock(&q->lock);
-        struct local_op *op = q->head;
-        q->head = op->next;
-        if (rc == CADRE_OK) {
-            q->completed = op->base.sequence;
-        } else {
-            q->failed_from = op->base.sequence;
-            q->status = rc;
-        }
-        free(op);
-        pthread_cond_broadcast(&q->changed);
+        take_head(q, false);
     }
     pthread_mutex_unlock(&q->lock);
     return NULL;
@@ -130,16 +140,31 @@ cadre_status cadre_local_queue_post(struct local_queue *q, struct local_op *op,
     return CADRE_OK;
 }
 
-static void wait_slice(struct local_queue *q)
+/* An operation has ended, or, with `slices`, some time has passed. */
+static void sleep_until_change(struct local_queue *q, bool slices)
 {
     struct timespec until;
+    q->waiting++;
+    if (!slices)
+        pthread_cond_wait(&q->changed, &q->lock);
     clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_nsec += LOCAL_SLICE_NS;
     if (until.tv_nsec >= 1000000000) {
         until.tv_nsec -= 1000000000;
         until.tv_sec++;
     }
-    pthread_cond_timedwait(&q->changed, &q->lock, &until);
+    if (slices)
+        pthread_cond_timedwait(&q->changed, &q->lock, &until);
+    q->waiting--;
+}
+
+/* Not what a device's events hold up, nor work on its memory, which has a stream of the
+ * queue's thread. */
+static bool may_take(const struct local_queue *q)
+{
+    const struct cadre_comm_op *op = q->head && !q->busy ? &q->head->base : NULL;
+    return op && op->kind != CADRE_COMM_SPLIT &&
+           op->memory != CADRE_COMM_DEVICE_MEMORY && !(op->after & CADRE_DEVICE_EVENT);
 }
 
 static uint64_t sequence_of(cadre_event event)
@@ -186,10 +211,10 @@ cadre_status cadre_local_event_wait(struct local_rank *me, cadre_event event,
             rc = q->failed_from == sequence ? q->status : CADRE_E_ABORTED;
         else if (atomic_load(&q->stop) || (stop && atomic_load(stop)))
             rc = CADRE_E_ABORTED;
-        else if (stop)
-            wait_slice(q);
+        else if (!stop && may_take(q))
+            take_head(q, true);
         else
-            pthread_cond_wait(&q->changed, &q->lock);
+            sleep_until_change(q, stop != NULL);
     }
     pthread_mutex_unlock(&q->lock);
     return rc;
@@ -219,7 +244,7 @@ void cadre_local_queue_leave_device(struct local_queue *q)
 {
     pthread_mutex_lock(&q->lock);
     while (q->started && q->head && !q->failed_from && !atomic_load(&q->stop))
-        pthread_cond_wait(&q->changed, &q->lock);
+        sleep_until_change(q, false);
     cadre_local_side_close(q);
     pthread_mutex_unlock(&q->lock);
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "core/base/relax.h"
 #include "core/comm/local/private.h"
 #include "core/tensor/dtype.h"
 
@@ -172,6 +173,19 @@ static bool reached(const struct local_await *a)
     return (int32_t)(atomic_load(a->word) - a->target) >= 0;
 }
 
+/* For less time than a sleeping thread takes to wake. */
+static void spin(const struct local_await *a)
+{
+    enum { SPIN_NS = 30000, ROUNDS = 32 };
+    const uint64_t began = cadre_local_now_ns();
+    while (cadre_local_now_ns() - began < SPIN_NS)
+        for (int i = 0; i < ROUNDS; i++) {
+            if (reached(a))
+                return;
+            cadre_relax();
+        }
+}
+
 cadre_status cadre_local_await(const struct local_await *a)
 {
     struct local_rank *me = a->queue->comm->me;
@@ -179,6 +193,8 @@ cadre_status cadre_local_await(const struct local_await *a)
     uint64_t began = 0;
     bool gone;
     int missing;
+    if (a->queue->by_caller && me->spins)
+        spin(a);
     while (!reached(a)) {
         uint32_t value = atomic_load(a->word);
         if (local_failed(me->segment))

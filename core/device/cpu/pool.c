@@ -13,6 +13,7 @@
 #include <stdlib.h>
 
 #include "core/base/memory.h"
+#include "core/base/relax.h"
 
 #define SPIN_ROUNDS 3000 /* some 10 to 40 microseconds */
 
@@ -43,15 +44,6 @@ struct cadre_pool {
     _Atomic int64_t next;
 };
 
-static void cpu_relax(void)
-{
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#else
-    atomic_signal_fence(memory_order_seq_cst);
-#endif
-}
-
 static bool may_spin(const struct cadre_pool *pool)
 {
     return atomic_load_explicit(&pool_threads_total, memory_order_relaxed) <=
@@ -75,7 +67,7 @@ static void spin_for_job(struct cadre_pool *pool, unsigned seen)
     for (int i = 0; i < SPIN_ROUNDS; i++) {
         if (atomic_load_explicit(&pool->generation, memory_order_relaxed) != seen)
             return;
-        cpu_relax();
+        cadre_relax();
     }
 }
 
@@ -199,7 +191,7 @@ static void wait_for_joined(struct cadre_pool *pool)
 {
     if (may_spin(pool)) {
         for (int i = 0; i < SPIN_ROUNDS && atomic_load(&pool->running) > 0; i++)
-            cpu_relax();
+            cadre_relax();
     }
     pthread_mutex_lock(&pool->lock);
     pool->open = false;
