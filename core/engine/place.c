@@ -102,9 +102,9 @@ void cadre_places_count_threads(struct cadre_places *places)
         return;
     for (int r = 0; r < places->ranks; r++) {
         struct cadre_launch_place *mine = &places->rank[r];
-        int together = 0;
+        int together = 1; /* with the same cores */
         for (int o = 0; o < places->ranks; o++)
-            together += CPU_EQUAL(&places->rank[o].cpus, &mine->cpus);
+            together += o != r && CPU_EQUAL(&places->rank[o].cpus, &mine->cpus);
         mine->threads = cadre_cores_of(&mine->cpus, "") / together;
         if (mine->threads == 0)
             mine->threads = 1;

@@ -23,7 +23,9 @@ if "$python" -c 'import torch' 2>/dev/null; then
 fi
 
 measure() { # PROGRAM...
-    OMP_NUM_THREADS=$threads "$@" "$threads" "$part" "$dtype" ${shape//,/ } 2>"$tmp/log" ||
+    local sizes
+    IFS=, read -ra sizes <<<"$shape"
+    OMP_NUM_THREADS=$threads "$@" "$threads" "$part" "$dtype" "${sizes[@]}" 2>"$tmp/log" ||
         fail "$1 at $shape: $(tail -n 1 "$tmp/log")"
 }
 

@@ -2,19 +2,20 @@
 # SPDX-License-Identifier: Apache-2.0
 # tests/bench/cpu_memory.sh [BUILD]: memory of training on the CPU, as Markdown tables: what
 # --dry-run says against what the processes had in memory (VmHWM, by summary.json's
-# resident_bytes), activations next to those that PyTorch keeps (where PYTHON has it), and what
-# train.recompute = block saves and costs. Two steps a run; bytes do not depend on the load of
-# the machine, the times of the last table do.
+# resident_bytes), activations next to those that PyTorch keeps (where PYTHON has it), what
+# train.recompute = block saves and costs, and the longest context of GPT-2 124M in 8 GiB
+# (PyTorch's by a line through its peaks at 1,024 and 3,072 tokens). Two steps a run; bytes do not
+# depend on the load of the machine, the times of the table before the last do.
 #
 # environment: PYTHON (python3), SHAPES (small ecg llama 124M-64 124M-256; "tiny" for a trial),
-#   SECTIONS (plan torch recompute), STACKS (those of the first table; "single" alone for less)
+#   SECTIONS (plan torch recompute context), STACKS (those of the first table; "single" alone for less)
 . "$(dirname "$0")/lib.sh"
 build=${1:-build}
 [ -x "$build/cadre" ] || fail "there is no program '$build/cadre'; name a built tree"
 cadre=$(cd "$build" && pwd)/cadre
 python=${PYTHON:-python3}
 read -ra shapes <<<"${SHAPES:-small ecg llama 124M-64 124M-256}"
-read -ra sections <<<"${SECTIONS:-plan torch recompute}"
+read -ra sections <<<"${SECTIONS:-plan torch recompute context}"
 read -ra stacks <<<"${STACKS:-single ddp:2 zero:2/1 zero:2/2 zero:2/3 pipeline:2}"
 begin() { # SHAPE
     take "$1"
@@ -128,6 +129,58 @@ recompute() {
     done
 }
 
+planned_mib() {
+    awk '/^in memory: about/ { print $4 * ($5 == "GiB" ? 1024 : 1) }' "$tmp/plan"
+}
+
+# DTYPE HOW: tokens that fit, in steps of 256.
+longest_context() {
+    local low=1 high=1024 middle
+    while [ $((high - low)) -gt 1 ]; do
+        middle=$(((low + high) / 2))
+        write_shape "$tmp/run.ini" "model.context=$((256 * middle))" train.precision="$1" \
+            train.recompute="$2" model.head_rows=2048 train.global_batch=1 \
+            train.micro_batch=1 device.threads=2
+        "$cadre" train "$tmp/run.ini" --dry-run >"$tmp/plan" 2>/dev/null
+        if awk -v m="$(planned_mib)" 'BEGIN { exit !(m <= 8192) }'; then
+            low=$middle
+        else
+            high=$middle
+        fi
+    done
+    echo $((256 * low))
+}
+
+peak_of_pytorch() { # DTYPE TOKENS [OPTION]
+    "$python" "$here/activations_torch.py" --layers "$layers" --channels "$channels" \
+        --heads "$heads" --kv-heads "$kv" --hidden "$hidden" --vocab "$vocab" --batch 1 \
+        --time "$2" --precision "$1" --step --threads 2 "${@:3}" | field peak_mib
+}
+
+contexts() {
+    local dtype how option theirs
+    take 124M-64
+    write_tokens 600000 64
+    echo
+    echo "Longest context of GPT-2 124M, one sequence, in 8 GiB, tokens (model.head_rows = 2048):"
+    echo
+    echo "| precision | recompute | Cadre, --dry-run | PyTorch |"
+    echo "|---|---|---|---|"
+    for dtype in fp32 bf16; do
+        for how in none block; do
+            option=()
+            [ $how = none ] || option=(--recompute)
+            theirs=-
+            if "$python" -c 'import torch' 2>/dev/null; then
+                theirs=$(awk -v a="$(peak_of_pytorch $dtype 1024 "${option[@]}")" \
+                    -v b="$(peak_of_pytorch $dtype 3072 "${option[@]}")" \
+                    'BEGIN { printf "%.0f", 1024 + 2048 * (8192 - a) / (b - a) }')
+            fi
+            echo "| $dtype | $how | $(longest_context $dtype $how) | $theirs |"
+        done
+    done
+}
+
 # Tokens below every vocabulary: they may all be the same few, bytes do not depend on them.
 write_tokens 200000 64
 echo "## Memory on the CPU"
@@ -136,6 +189,7 @@ for section in "${sections[@]}"; do
     plan) against_the_plan ;;
     torch) next_to_pytorch ;;
     recompute) recompute ;;
-    *) fail "no section '$section'; there are plan torch recompute" ;;
+    context) contexts ;;
+    *) fail "no section '$section'; there are plan torch recompute context" ;;
     esac
 done

@@ -8,26 +8,30 @@
 #include "core/comm/reduce.h"
 #include "core/tensor/dtype.h"
 
-/* Reduce slice r block by block; each result goes to member r, or to all of them. */
+/* Reduce slice r block by block; each result goes to member r, or to all of them. Two
+ * members' sum is made in the first one's buffer: its tree reads nothing after that is
+ * written. */
 static void reduce(struct local_comm *c, const struct cadre_comm_op *op, size_t element)
 {
     const struct shared_slot *slots = c->group->slots;
     const void *srcs[LOCAL_MAX_RANKS];
     _Alignas(64) char block[CADRE_REDUCE_BLOCK_BYTES];
     int size = c->base.size;
+    bool in_first = op->kind == CADRE_COMM_ALL_REDUCE && size == 2;
     uint64_t begin = op->offsets[c->base.rank], end = op->offsets[c->base.rank + 1];
     uint64_t most = CADRE_REDUCE_BLOCK_BYTES / element;
     for (uint64_t at = begin; at < end; at += most) {
         uint64_t n = end - at < most ? end - at : most;
         for (int m = 0; m < size; m++)
             srcs[m] = (const char *)slots[m].call.in + at * element;
-        cadre_reduce_block(block, srcs, size, n, op->dtype, op->red);
+        char *sum = in_first ? (char *)slots[0].call.out + at * element : block;
+        cadre_reduce_block(sum, srcs, size, n, op->dtype, op->red);
         if (op->kind == CADRE_COMM_REDUCE_SCATTER) {
             memcpy((char *)op->out + (at - begin) * element, block, n * element);
             continue;
         }
-        for (int m = 0; m < size; m++)
-            memcpy((char *)slots[m].call.out + at * element, block, n * element);
+        for (int m = in_first; m < size; m++)
+            memcpy((char *)slots[m].call.out + at * element, sum, n * element);
     }
 }
 
