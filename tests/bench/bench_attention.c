@@ -37,14 +37,18 @@ static double resident_mib(void)
 /* Small numbers of both signs. */
 static void *make(uint32_t dtype, int64_t count)
 {
-    float *wide = device->ops->alloc(device, (size_t)count * sizeof *wide);
-    void *x = device->ops->alloc(device, (size_t)count * cadre_dtype_bytes(dtype));
-    require(wide && x, "no memory");
-    for (int64_t i = 0; i < count; i++)
-        wide[i] = (float)(i * 7919 % 1000) * 1e-3f - 0.5f;
-    require(device->ops->cast(device, dtype, x, CADRE_F32, wide, count) == CADRE_OK,
-            "a cast failed");
-    device->ops->free(device, wide);
+    enum { PIECE = 1000 };
+    const size_t element = cadre_dtype_bytes(dtype);
+    float wide[PIECE];
+    char *x = device->ops->alloc(device, (size_t)count * element);
+    require(x != NULL, "no memory");
+    for (int64_t i = 0; i < PIECE; i++)
+        wide[i] = (float)(i * 7919 % PIECE) * 1e-3f - 0.5f;
+    for (int64_t at = 0; at < count; at += PIECE)
+        require(device->ops->cast(device, dtype, x + (size_t)at * element, CADRE_F32,
+                                  wide,
+                                  count - at < PIECE ? count - at : PIECE) == CADRE_OK,
+                "a cast failed");
     return x;
 }
 
