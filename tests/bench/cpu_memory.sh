@@ -38,7 +38,10 @@ most() {
         END { printf "%.3f", top / 1048576 }' "$tmp/out/summary.json"
 }
 
-planned() { sed -n 's/^in memory: about \([0-9.]*\) MiB.*/\1/p' "$tmp/plan"; }
+# What the plan says that the process takes, in MiB.
+planned() {
+    awk '/^in memory: about/ { print $4 * ($5 == "GiB" ? 1024 : 1) }' "$tmp/plan"
+}
 
 row_of_plan() { # SHAPE DTYPE THREADS STACK
     local stack=${4%/*} set=()
@@ -129,10 +132,6 @@ recompute() {
     done
 }
 
-planned_mib() {
-    awk '/^in memory: about/ { print $4 * ($5 == "GiB" ? 1024 : 1) }' "$tmp/plan"
-}
-
 # DTYPE HOW: tokens that fit, in steps of 256.
 longest_context() {
     local low=1 high=1024 middle
@@ -142,7 +141,7 @@ longest_context() {
             train.recompute="$2" model.head_rows=2048 train.global_batch=1 \
             train.micro_batch=1 device.threads=2
         "$cadre" train "$tmp/run.ini" --dry-run >"$tmp/plan" 2>/dev/null
-        if awk -v m="$(planned_mib)" 'BEGIN { exit !(m <= 8192) }'; then
+        if awk -v m="$(planned)" 'BEGIN { exit !(m <= 8192) }'; then
             low=$middle
         else
             high=$middle

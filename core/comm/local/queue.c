@@ -144,17 +144,17 @@ cadre_status cadre_local_queue_post(struct local_queue *q, struct local_op *op,
 static void sleep_until_change(struct local_queue *q, bool slices)
 {
     struct timespec until;
-    q->waiting++;
-    if (!slices)
-        pthread_cond_wait(&q->changed, &q->lock);
     clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_nsec += LOCAL_SLICE_NS;
     if (until.tv_nsec >= 1000000000) {
         until.tv_nsec -= 1000000000;
         until.tv_sec++;
     }
+    q->waiting++;
     if (slices)
         pthread_cond_timedwait(&q->changed, &q->lock, &until);
+    else
+        pthread_cond_wait(&q->changed, &q->lock);
     q->waiting--;
 }
 

@@ -150,8 +150,7 @@ struct cadre_product_args {
     int64_t seen; /* of a cut: row r sees the first seen + r columns or steps */
     const void *a, *b;
     int64_t group, row, step;
-    enum cadre_product_source
-        source; /* of a; 16 bits: step is 1, k at most OWN_BLOCK */
+    enum cadre_product_source source; /* of a; 16 bits: step is 1, k at most 384 */
     void *c;
     int64_t ldc;
     const void *from;
